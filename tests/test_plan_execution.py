@@ -16,6 +16,7 @@ import pytest
 
 from live_engines import START, Clock
 from live_logs import MemoryLog, MemoryStore
+from riskroute.core.instrument import Instrument
 from riskroute.live import children as live_children
 from riskroute.live import counterfactual
 from riskroute.live.children import context_of
@@ -197,7 +198,7 @@ def backtested(case: Case, monkeypatch: pytest.MonkeyPatch) -> tuple[list[Sent],
         lot=order.lot,
         horizon=(order.deadline - START) / NANO,
         time=START,
-        protection=case.protection,
+        instrument=Instrument(order.symbol, protection=case.protection),
     )
     limits: list[float] = []
     walk = simulated._SimulatedOrder._walk
@@ -371,7 +372,11 @@ def test_a_plan_sends_the_same_children_everywhere(part: int, monkeypatch: pytes
 
 def test_a_plan_sends_the_same_children_everywhere_without_order_protection(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (live_children, counterfactual):  # live orders have no such field yet: contexts are all protected
-        monkeypatch.setattr(module, "context_of", lambda order, now: replace(context_of(order, now), protection="none"))
+        monkeypatch.setattr(
+            module,
+            "context_of",
+            lambda order, now: replace(context_of(order, now), instrument=Instrument(order.symbol)),
+        )
     rng = np.random.default_rng(0)
     for number in range(ORDERS // 10):
         case = replace(random_case(rng, number), protection="none")

@@ -14,6 +14,7 @@ import riskroute as rr
 from live_engines import CENT, World, parent_order, quotes
 from live_logs import MemoryLog, MemoryStore
 from live_services import order_json, running, service_config
+from riskroute.core.instrument import Instrument
 from riskroute.live.log.interface import log_events_after
 from riskroute.live.log.recovery import verify_log
 from riskroute.live.market_history import MarketHistory, _History, public_from_history
@@ -29,6 +30,8 @@ from riskroute.routers.registry import make_router
 from riskroute.routers.rules import SweepRule
 from riskroute.simulation import play_day
 from riskroute.simulation.exchange import Exchange, Latency
+
+QVEX = Instrument("QVEX")
 
 
 def test_books_go_stale_as_in_a_backtest() -> None:
@@ -105,7 +108,16 @@ def test_public_outcomes_match_those_of_a_backtest(day: tuple[DayBooks, dict[str
         seen = history.seen(order, deadline + PUBLIC_AFTER)
         assert seen is not None
         ours = public_from_history(seen)
-        context = Context("a", side, 40, exchange.venue_books(moment), lot=10, horizon=10.0, time=moment, symbol="QVEX")
+        context = Context(
+            "a",
+            side,
+            40,
+            exchange.venue_books(moment),
+            lot=10,
+            horizon=10.0,
+            time=moment,
+            instrument=Instrument("QVEX"),
+        )
         theirs = exchange.public_outcomes(context)
         assert ours.at_horizon is not None
         assert theirs.at_horizon is not None

@@ -87,8 +87,8 @@ def changed(path: str, value: Any) -> dict[str, Any]:
         (
             changed("extra", 1),
             {},
-            "unknown field 'extra' in the books; fields are venues, pools, tick, features, order, side, shares, lot, "
-            "horizon, time, symbol, protection",
+            "unknown field 'extra' in the books; fields are venues, pools, features, instrument, symbol, tick, "
+            "protection, order, side, quantity, shares, lot, horizon, time",
         ),
         (TWO_VENUES, {"shares": 0}, "shares must be a positive integer, was 0"),
         (TWO_VENUES, {"side": "short"}, "side must be one of buy, sell, was 'short'"),

@@ -11,6 +11,7 @@ import pytest
 
 import riskroute as rr
 from riskroute.core.errors import InputError, StateError
+from riskroute.core.instrument import Instrument
 from riskroute.routers.context import Context, read_context
 from riskroute.routers.contextual.dark_belief import DarkBelief
 from riskroute.routers.contextual.lit_belief import _POSTING_FEATURES, _fill_fraction, _FillModel, _posting_features
@@ -291,14 +292,14 @@ def test_a_symbol_with_few_orders_borrows_from_another() -> None:
     """Fills at A alone were seen of one symbol; of the other nothing was, and it follows until it has seen more."""
     router = ContextualGreedy(kappa=0.0, guard_tails=False)
     taught(router, {"A": 0.95, "B": 0.05})
-    other = dataclasses.replace(moment(1000, pools=()), symbol="NEWX")
+    other = dataclasses.replace(moment(1000, pools=()), instrument=Instrument("NEWX"))
     plan = router.route(other)
     assert plan.limit.get("A", 0) > 900
     rng = np.random.default_rng(1)
     for number in range(400):
-        context = dataclasses.replace(moment(2000 + number), symbol="NEWX")
+        context = dataclasses.replace(moment(2000 + number), instrument=Instrument("NEWX"))
         router.on_public_data(outcome(context, {"A": bool(rng.random() < 0.05), "B": bool(rng.random() < 0.95)}))
-    again = router.route(dataclasses.replace(moment(3000, pools=()), symbol="NEWX"))
+    again = router.route(dataclasses.replace(moment(3000, pools=()), instrument=Instrument("NEWX")))
     assert again.limit.get("B", 0) > 900
     first = router.route(moment(3001, pools=()))
     assert first.limit.get("A", 0) > 900

@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from riskroute.core.errors import InputError, StateError
-from riskroute.routers.context import PROTECTIONS, Context, read_context
+from riskroute.core.instrument import PROTECTIONS
+from riskroute.routers.context import Context, read_context
 from riskroute.routers.decision import DecisionChild, price_decision
 from riskroute.routers.plan import Plan
 from riskroute.routers.registry import ROUTERS, make_router, restore_router

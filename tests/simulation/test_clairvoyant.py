@@ -15,9 +15,9 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import maximum_flow
 
 from riskroute.core.arrays import Floats
+from riskroute.core.instrument import PROTECTIONS, Instrument
 from riskroute.market.clock import SECOND
 from riskroute.market.day_books import DayBooks
-from riskroute.routers.context import PROTECTIONS
 from riskroute.routers.registry import ROUTERS, make_router
 from riskroute.routers.router import Router
 from riskroute.simulation.clairvoyant import Clairvoyant, _cheapest, _Offer, _on_offer, _visible
@@ -35,7 +35,7 @@ SOME = ["sweep", "nbbo", "spray", "primary", "dark-first+post+sweep", "rest-even
 
 def day_of(day: MarketDay, shares: int, horizon: float, *, side: str = "both", protection: str = "none") -> TradingDay:
     config = BacktestConfig(orders=25, shares=(shares,), horizon=horizon, side=side)
-    return dataclasses.replace(day_to_play(day, config), protection=protection)
+    return dataclasses.replace(day_to_play(day, config), instrument=Instrument("QVEX", protection=protection))
 
 
 def costs(router: Router, day: TradingDay, **more: Any) -> Floats:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from riskroute.core.instrument import Instrument
 from riskroute.market.clock import SECOND
 from riskroute.market.day_books import DayBooks
 from riskroute.routers.context import Context
@@ -93,7 +94,7 @@ def play(
         *("a", side, shares, market.venue_books(SECOND), market.pools),
         horizon=horizon,
         time=SECOND,
-        protection="reg-nms",
+        instrument=PROTECTED,
     )
     done = execute_plan(market, 0, context, Plan("a", **plan).checked(context))
     assert done.filled == shares
@@ -104,6 +105,7 @@ def traded(done: ExchangeExecution) -> list[tuple[str, str, int, float]]:
     return [(fill.kind, fill.place, fill.shares, fill.price) for fill in done.fills]
 
 
+PROTECTED = Instrument(protection="reg-nms")
 SWEEP: dict[str, Any] = {"take": {"A": 150, "B": 150}, "take_limits": {"A": 10.0, "B": 9.99}}
 
 
@@ -314,7 +316,7 @@ def test_odd_lots_are_not_protected_quotes() -> None:
     """Fifty shares left at the better price hold a child back that counts single shares, not one that counts lots."""
     market = exchange()
     for lot, prevented in ((1, 100), (100, 0)):
-        context = Context("a", "sell", 300, market.venue_books(SECOND), lot=lot, time=SECOND, protection="reg-nms")
+        context = Context("a", "sell", 300, market.venue_books(SECOND), lot=lot, time=SECOND, instrument=PROTECTED)
         done = execute_plan(market, 0, context, Plan("a", take={"A": 100, "B": 200}).checked(context))
         assert done.prevented == prevented
         assert done.filled == 300

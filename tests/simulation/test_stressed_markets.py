@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 from numpy.testing import assert_array_equal
 
+from riskroute.core.instrument import Instrument
 from riskroute.market import RecordingStore
 from riskroute.market.clock import SECOND, clock_stamp
 from riskroute.market.day_books import DayBooks
@@ -55,7 +56,7 @@ def play(
         *("a", side, shares, market.venue_books(SECOND), market.pools),
         horizon=horizon,
         time=SECOND,
-        protection="reg-nms",
+        instrument=Instrument(protection="reg-nms"),
     )
     done = execute_plan(market, 0, context, Plan("a", **plan).checked(context))
     assert done.filled == shares

@@ -77,7 +77,7 @@ def test_the_session_is_that_of_new_york_alone(tmp_path: Path) -> None:
 def test_recordings_of_two_zones_do_not_go_together(tmp_path: Path) -> None:
     record_day(tmp_path / "books", "XNAS")
     record_day(tmp_path / "books", "BINANCE", zone="UTC", hours=AFTERNOON)
-    with pytest.raises(DataError, match=r"recordings of TARN on 2019-03-04 with the same time zone, got .*UTC"):
+    with pytest.raises(DataError, match=r"recordings of TARN on 2019-03-04 with the same zone, got .*UTC"):
         market_days(tmp_path / "books", kept=tmp_path / "kept", backend=HERE)
 
 
@@ -110,7 +110,7 @@ def test_the_rules_are_those_of_the_market_unless_said_otherwise(tmp_path: Path)
     identities = set()
     for asked in (None, "reg-nms", "none"):
         config = BacktestConfig(orders=2, shares=(100,), protection=asked, routers=("sweep",))
-        assert day_to_play(stock, config).protection == (asked or "reg-nms")
+        assert day_to_play(stock, config).instrument.protection == (asked or "reg-nms")
         found = run_backtest("m", [stock], config, backend=HERE)
         assert found.protection == found.to_json()["protection"] == (asked or "reg-nms")
         identities.add(PlayTask(Candidate("sweep", "sweep"), (stock,), 1, config, 0).identity)

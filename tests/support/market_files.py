@@ -229,7 +229,7 @@ def check_recordings(folder: Path) -> None:
     store = RecordingStore(folder)
     expected = set()
     for one in store.recordings():
-        tables = {"snapshots": (store.snapshots(one), snapshot_schema(one.depth, one.unit))}
+        tables = {"snapshots": (store.snapshots(one), snapshot_schema(one.depth, fractional=one.fractional))}
         if one.has_events:
             tables["events"] = (store.events(one), EVENT_SCHEMA)
         expected |= {f"{one.stem}.{name}.parquet" for name in tables} | {f"{one.stem}.record.json"}

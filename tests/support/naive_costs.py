@@ -11,7 +11,8 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import polars as pl
 
-from riskroute.market.clock import TRADING_ZONE, local_time
+from riskroute.core.instrument import TRADING_ZONE
+from riskroute.market.clock import local_time
 from riskroute.study.day_tables import CHILDREN, FILLS, KEY, ORDERS
 
 SECOND = 1_000_000_000

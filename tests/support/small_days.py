@@ -12,7 +12,8 @@ from unittest import mock
 import numpy as np
 import polars
 
-from riskroute.market.clock import SECOND, TRADING_ZONE, clock_stamp
+from riskroute.core.instrument import NO_PROTECTION, REG_NMS, TRADING_ZONE, Instrument
+from riskroute.market.clock import SECOND, clock_stamp
 from riskroute.market.day_books import DayBooks, PreparedDayBooks
 from riskroute.market.recordings import Recording, RecordingWriter
 from riskroute.market.schema import snapshot_schema
@@ -87,7 +88,11 @@ def record_day(
             columns[f"{side}_sz_{level:02d}"] = np.full(len(stamps), size)
     kinds = snapshot_schema(levels)
     frame = polars.DataFrame(columns).select(polars.col(name).cast(kind) for name, kind in kinds.items())
-    writer = RecordingWriter(folder, Recording(venue, symbol, date, levels, "made by hand", reader, zone=zone))
+    protection = REG_NMS if reader == "lobster" else NO_PROTECTION
+    instrument = Instrument(symbol, zone=zone, protection=protection)
+    writer = RecordingWriter(
+        folder, Recording(venue, symbol, date, levels, "made by hand", reader, instrument=instrument)
+    )
     writer.add_snapshots(frame)
     writer.commit()
     return folder
@@ -126,4 +131,4 @@ def handmade_day(
     """The same as a day that is ready to be played."""
     place = PreparedDayBooks(handmade_books(venues, seed=seed)).write(folder / f"{date}-{seed}")
     none = (0.0,) * len(venues)
-    return MarketDay("QVEX", date, place, takers or none, none, pools)
+    return MarketDay(Instrument("QVEX"), date, place, takers or none, none, pools)

@@ -88,8 +88,9 @@ def _import(
         typer.Option(help="For tables: OURS=THEIRS, for example bid_px_00=BestBid or bid_px_{}=BP{}; repeat for more."),
     ] = None,
     columns: Annotated[Path | None, typer.Option(help="Column names from a .toml or .json file.")] = None,
-    unit: Annotated[
-        float | None, typer.Option(help="For fractional sizes: size of one unit, for example 0.001.")
+    instruments: Annotated[
+        Path | None,
+        typer.Option(help="Instruments by symbol (.toml): unit, tick, currency, session; default: from the data."),
     ] = None,
     zone: Annotated[
         str | None, typer.Option(help="Time zone of days and hours; default: America/New_York, or UTC for crypto.")
@@ -111,6 +112,7 @@ def _import(
     """
     check_outputs({"--out": out / "x"})
     require_market_command()
+    from riskroute.core.instrument import load_instruments
     from riskroute.market.importing import READERS, import_files
     from riskroute.market.readers.columns import load_columns
     from riskroute.market.readers.reading import ReadingOptions
@@ -126,8 +128,9 @@ def _import(
     start, end = _hours("--hours", hours) if hours is not None else (None, None)
     with _named_as_options():
         name, renamed = _venue_names(venue or [])
+        declared = load_instruments(instruments) if instruments is not None else {}
         options = ReadingOptions(
-            tuple(symbol or ()), depth, start, end, market_date(date), name, names, unit, zone, lot, renamed
+            tuple(symbol or ()), depth, start, end, market_date(date), name, names, zone, lot, renamed, declared
         )
     left_out: list[str] = []
     with _named_as_options(), compilation_timed("market data"), _counting("books") as progress:
@@ -169,7 +172,7 @@ def _inspect(
     _say_overview(recordings)
     found = {one.stem: store.summary(one) for one in recordings}
     formats = {
-        "spread": "#.4g" if any(one.unit != 1 for one in recordings) else ".4f",
+        "spread": "#.4g" if any(one.derived for one in recordings) else ".4f",
         "bid_depth": ",.0f",
         "ask_depth": ",.0f",
         "one_sided": ".1%",
@@ -347,10 +350,10 @@ def market_date(text: str | None) -> dt.date | None:
 _OPTIONS = (
     (r"\bmax_(unresolved|crossed) = ", r"--max-\1 "),
     (r"\bcolumns = \{'(\w+)': NAME\}", r"--column \1=NAME"),
-    (r"\b(unit|zone) = ", r"--\1 "),
+    (r"\b(zone) = ", r"--\1 "),
     (r"^out must", "--out must"),
     (r"\b(lot|symbol|venue) = (?=[A-Z\d])", r"--\1 "),
-    (r"\b(give|omit) (date|lot|symbol|unit|venue|zone)\b", r"\1 --\2"),
+    (r"\b(give|omit) (date|lot|symbol|venue|zone)\b", r"\1 --\2"),
 )
 
 

@@ -74,7 +74,8 @@ def _route(
 
     riskroute route books.json --side buy --shares 1000 --horizon 10 --state out/study/state-LUMO-1000-10s.json
     """
-    from riskroute.routers.context import PROTECTIONS, read_context
+    from riskroute.core.instrument import PROTECTIONS
+    from riskroute.routers.context import read_context
     from riskroute.routers.decision import price_decision
 
     check_outputs({"--json": json})

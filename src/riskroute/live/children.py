@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
 from functools import lru_cache
 
 import numpy as np
 
 from riskroute.core.arrays import Matrix, Vector
+from riskroute.core.instrument import REG_NMS, Instrument
 from riskroute.core.validation import unvalidated
 from riskroute.live.state.orders import (
     NANO,
@@ -79,12 +81,16 @@ def context_of(order: ParentOrder, now: int) -> Context:
             "lot": order.lot,
             "horizon": max(order.deadline - now, 0) / NANO,
             "time": now,
-            "tick": order.tick / NANO,
             "features": order.features,
-            "symbol": order.symbol,
-            "protection": "reg-nms",  # orders do not specify it; honouring better prices is safe everywhere
+            "instrument": _instrument(order.symbol, order.tick),
         },
     )
+
+
+@lru_cache(1024)
+def _instrument(symbol: str, tick: int) -> Instrument:
+    """Return the instrument of an order; honouring better prices elsewhere is safe in every market."""
+    return Instrument(symbol, tick=Decimal(tick) / NANO, protection=REG_NMS)
 
 
 @lru_cache(1024)

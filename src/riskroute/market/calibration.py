@@ -158,7 +158,7 @@ def calibrate(
         "symbol": symbol,
         "date": str(one.date),
         "zone": one.zone,
-        "unit": one.unit,
+        "unit": str(one.instrument.unit),
         "side": side,
         "window": [str(part.start), str(part.end), part.buckets],
         "seed": seed,

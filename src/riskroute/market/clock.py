@@ -6,16 +6,16 @@ import datetime as dt
 import re
 from dataclasses import dataclass
 from typing import Any
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from zoneinfo import ZoneInfo
 
 import numpy as np
 
 from riskroute.core.arrays import Stamps
 from riskroute.core.errors import InputError
+from riskroute.core.instrument import TRADING_ZONE
 from riskroute.core.text import shown
 from riskroute.core.validation import valid_day, whole_number
 
-TRADING_ZONE = "America/New_York"  # default zone of days and hours
 SECOND = 1_000_000_000  # nanoseconds
 YEARS = range(1970, 2262)  # whole years since the epoch whose nanoseconds fit into a signed 64-bit integer
 
@@ -27,19 +27,6 @@ _DATES: tuple[tuple[str, tuple[tuple[int, int, int], ...]], ...] = (
     (r"(?<!\d)(\d{4})-?(\d{2})-?(\d{2})(?!\d)", ((1, 2, 3),)),
     (r"(?<!\d)(\d{2})(\d{2})(\d{4})(?!\d)", ((3, 1, 2), (3, 2, 1))),
 )
-
-
-def check_zone(field: str, value: Any) -> str:
-    """Return ``value`` if it names a time zone, else raise `InputError`.
-
-    >>> check_zone("zone", "UTC"), check_zone("zone", "Europe/London")
-    ('UTC', 'Europe/London')
-    """
-    try:
-        return ZoneInfo(value).key
-    except (ZoneInfoNotFoundError, OSError, ValueError, TypeError, AttributeError):
-        expected = f"a time zone such as UTC or {TRADING_ZONE}"
-        raise InputError(f"{field} must be {expected}, was {shown(value)}") from None
 
 
 def check_clock_time(field: str, value: Any) -> None:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import polars
 
 from riskroute.core.errors import DataError, InputError, NoBooksError
+from riskroute.core.instrument import REG_NMS, TRADING_ZONE, Instrument
 from riskroute.core.validation import (
     if_given,
     instance_of,
@@ -23,7 +24,6 @@ from riskroute.core.validation import (
     valid_path,
     whole_number,
 )
-from riskroute.market.clock import TRADING_ZONE
 from riskroute.market.readers.book_updates import UpdateReader
 from riskroute.market.readers.csv_files import GZIP, ZSTD, csv_file_errors, csv_members, unpacked_csv_file
 from riskroute.market.readers.databento import DatabentoReader
@@ -36,8 +36,8 @@ from riskroute.market.readers.ticks import TickReader
 from riskroute.market.recordings import Recording, RecordingStore, RecordingWriter
 from riskroute.market.synthetic.generate import DEFAULT_SYMBOLS, generate_market
 
-# Readers that support fractional sizes and other time zones also have ``unit`` and ``zone``; readers whose files may
-# hold other assets than US equities have ``us_equity``.
+# Readers of files with other time zones also have ``zone``, those of fractional sizes ``fractional``, and those of US
+# equities or possibly other assets ``us_equity``.
 _Reader = ItchReader | LobsterReader | TickReader | UpdateReader | DatabentoReader | TaqReader | TableReader
 
 READERS: dict[str, Callable[[Path, ReadingOptions], _Reader]] = {
@@ -63,6 +63,7 @@ _SIGNATURES = {
     **{GZIP: "gzip within gzip or zstd", ZSTD: "zstd within gzip or zstd"},
 }
 
+_US_EQUITIES = ("itch", "lobster", "taq", "ticks")  # formats of US equities only
 _FIRST_DAY = dt.date(1990, 1, 1)  # earlier dates come from times read in the wrong unit
 
 
@@ -211,10 +212,9 @@ def import_files(
     venues: dict[str, None] = {}
     try:
         for reader in _readers(files, options, kind, skipped):
-            for name, whose in (("unit", "sizes are whole shares"), ("zone", f"days are in {TRADING_ZONE} time")):
-                value = getattr(options, name)
-                if value is not None and not hasattr(reader, name):
-                    raise InputError(f"omit {name} for {reader.source.name}, whose {whose}; {name} was {value!r}")
+            if options.zone is not None and not hasattr(reader, "zone"):
+                where = f"{reader.source.name}, whose days are in {TRADING_ZONE} time"
+                raise InputError(f"omit zone for {where}; zone was {options.zone!r}")
             mine = _read(reader, options, out, writers, venues, progress)
             _judge(reader, [writers[key].recording for key in mine], limits)
         for old in options.venue_names:
@@ -318,10 +318,10 @@ def _read(
                 expected = f"dated {_FIRST_DAY} or later, was {reader.date}: are its times in another unit?"
                 raise DataError(f"{reader.source} must be {expected}")
             source = str(reader.source.name)
-            kept = {name: getattr(reader, name) for name in ("unit", "zone", "us_equity") if hasattr(reader, name)}
-            writers[key] = RecordingWriter(
-                out, Recording(venue, part.symbol, reader.date, reader.depth, source, reader.name, **kept)
-            )
+            derived, instrument = _instrument(reader, options, part.symbol)
+            one = Recording(venue, part.symbol, reader.date, reader.depth, source, reader.name)
+            one.fractional, one.derived, one.instrument = hasattr(reader, "fractional"), derived, instrument
+            writers[key] = RecordingWriter(out, one)
         _write(writers[key], part)
         count += part.snapshots.height
         if progress is not None:
@@ -329,6 +329,15 @@ def _read(
     names.check()
     venues.update(names.seen)
     return set(mine)
+
+
+def _instrument(reader: _Reader, options: ReadingOptions, symbol: str) -> tuple[bool, Instrument]:
+    """Return the declared instrument, or the default one of a feed and whether its unit and tick are derived."""
+    if symbol in options.instruments:
+        return False, options.instruments[symbol]
+    if getattr(reader, "us_equity", reader.name in _US_EQUITIES):
+        return False, Instrument(symbol, protection=REG_NMS)
+    return True, Instrument(symbol, zone=getattr(reader, "zone", TRADING_ZONE))
 
 
 def _write(writer: RecordingWriter, part: ReaderPart) -> None:

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import math
 import os
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,16 @@ import polars
 from riskroute.core.arrays import Flags, Integers, Stamps
 from riskroute.core.errors import DataError, InputError
 from riskroute.core.files import in_file_name, write_json
+from riskroute.core.instrument import (
+    NO_PROTECTION,
+    SHARES,
+    TRADING_ZONE,
+    Instrument,
+    decimal_step,
+    decimal_text,
+    instrument_from_plain,
+    valid_decimal,
+)
 from riskroute.core.text import one_line_error
 from riskroute.core.validation import (
     LONGEST_SYMBOL,
@@ -35,13 +47,12 @@ from riskroute.core.validation import (
     valid_path,
     whole_number,
 )
-from riskroute.market.clock import SECOND, TRADING_ZONE, check_zone, clock_stamp
-from riskroute.market.readers.columns import SizeColumn
+from riskroute.market.clock import SECOND, clock_stamp
 from riskroute.market.readers.reading import ITCH_LEVELS
 from riskroute.market.schema import EVENT_SCHEMA, snapshot_schema
 
 RECORD, SNAPSHOTS, EVENTS = ".record.json", ".snapshots.parquet", ".events.parquet"  # endings of file names
-_LARGEST_PRICE = 1e7  # dollars; anything above is a price in other units or a placeholder
+_LARGEST_PRICE = 1e9  # anything above is a price in other units or a placeholder
 
 # Notes of a recording as sentences.
 _REMARKS = {
@@ -65,9 +76,8 @@ class Recording:
 
     ``depth`` is the number of levels per side in the table, ``levels`` that of the deepest snapshot. ``deeper`` counts
     snapshots with more levels in the source than were kept, ``gaps`` periods without a book because updates are
-    missing. ``zone`` is the time zone of the day and of hours; one share is ``unit`` of the source's units.
-    ``us_equity`` is true for US equity feeds, whose venues protect each other's quotes, and false if unknown. ``notes``
-    has other issues, see `remarks`.
+    missing. ``fractional`` is whether sizes may have decimals. ``instrument`` is the declared one, or with ``derived``
+    has unit and tick derived from the data. ``notes`` has other issues, see `remarks`.
     """
 
     venue: str
@@ -87,17 +97,19 @@ class Recording:
     levels: int = 0
     deeper: int = 0
     gaps: int = 0
-    unit: float = 1.0
-    zone: str = TRADING_ZONE
-    us_equity: bool = False
+    fractional: bool = False
+    derived: bool = False
+    instrument: Instrument = SHARES
     notes: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         as_name("venue", self.venue, longest=LONGEST_VENUE)
         as_name("symbol", self.symbol, longest=LONGEST_SYMBOL)
-        check_zone("zone", self.zone)
-        SizeColumn(self.unit)
-        self.us_equity = self.us_equity or self.reader in ("itch", "lobster", "taq", "ticks")
+
+    @property
+    def zone(self) -> str:
+        """Time zone of the day and of hours."""
+        return self.instrument.zone
 
     @property
     def stem(self) -> str:
@@ -126,7 +138,7 @@ class Recording:
         facts = {
             self.cut: bool(self.cut),
             f"Updates of {self.stem} are missing {times}; its book is unknown until the next snapshot.": self.gaps,
-            f"Sizes of {self.stem} are in units of {SizeColumn(self.unit)}, and prices are per unit.": self.unit != 1,
+            f"{self.instrument.describe()}": self.derived,
             f"Days and hours of {self.stem} are in {self.zone} time.": self.zone != TRADING_ZONE,
         }
         notes = [f"{self.stem}: {text}." for text in _remarks_on(self.notes)]
@@ -163,7 +175,7 @@ def _check_prices(frame: polars.DataFrame, source: object) -> None:
                 frame.filter(polars.col(name) > _LARGEST_PRICE).select("sequence", "venue", "ts_event").row(0)
             )
             raise DataError(
-                f"row {number:,} of {source}, venue {venue}: {name} must be at most {_LARGEST_PRICE:,.0f} dollars, "
+                f"row {number:,} of {source}, venue {venue}: {name} must be at most {_LARGEST_PRICE:,.0f}, "
                 f"was {largest:,.2f} at {time:%H:%M:%S} UTC: are its prices in another unit?"
             )
 
@@ -218,6 +230,30 @@ class _BookWatch:
         return found
 
 
+class _Steps:
+    """Derives the unit and the tick of an instrument from the sizes and prices of its snapshots."""
+
+    def __init__(self) -> None:
+        self._unit, self._digits, self._tick = Decimal(1), Decimal(1), 0
+
+    def add(self, frame: polars.DataFrame) -> None:
+        """Add the sizes and prices of snapshots."""
+        sizes = [name for name in frame.columns if "_sz_" in name and frame.schema[name].is_float()]
+        if sizes:
+            self._unit = decimal_step(frame.select(sizes).to_numpy(), largest=self._unit)
+        prices = np.unique(frame.select(polars.selectors.contains("_px_")).to_numpy())
+        digits = decimal_step(prices, largest=self._digits)
+        self._tick *= int(self._digits / digits)
+        self._digits = digits
+        counts = np.rint(np.abs(prices[np.isfinite(prices)]) / float(digits)).astype(np.int64)
+        self._tick = math.gcd(self._tick, int(np.gcd.reduce(np.unique(counts)))) if len(counts) else self._tick
+
+    def apply(self, instrument: Instrument) -> Instrument:
+        """Return the instrument with the derived unit, lot and tick."""
+        tick = self._tick * self._digits or instrument.tick
+        return replace(instrument, unit=self._unit, lot=None, tick=tick)
+
+
 class _ParquetStream:
     """Appends frames to a Parquet file in a thread; a write error is raised by one of the next calls."""
 
@@ -262,6 +298,7 @@ class RecordingWriter:
         self.folder, self.recording = folder, recording
         self._writers: dict[str, _ParquetStream] = {}
         self._watch = _BookWatch(recording.date)
+        self._steps = _Steps()
 
     def add_snapshots(self, frame: polars.DataFrame) -> None:
         """Append snapshots in ascending time."""
@@ -269,6 +306,8 @@ class RecordingWriter:
             _check_prices(frame, self.recording.source)
             self._write(SNAPSHOTS, frame.select(list(snapshot_schema(self.recording.depth))))
             one = self.recording
+            if one.derived:
+                self._steps.add(frame)
             used = (int(name[7:]) + 1 for name in frame.columns if "_px_" in name and frame[name].count())
             one.levels = max([one.levels, *used])
             one.snapshots += frame.height
@@ -289,6 +328,8 @@ class RecordingWriter:
 
     def finish(self) -> None:
         """Flush and close the temporary files, so that a full disk fails here and not halfway through `commit`."""
+        if self.recording.derived:
+            self.recording.instrument = self._steps.apply(self.recording.instrument)
         if self.recording.has_events and EVENTS not in self._writers:
             self._write(EVENTS, polars.DataFrame(schema=EVENT_SCHEMA))
         with self._writing():
@@ -308,7 +349,7 @@ class RecordingWriter:
                     self._beside(ending).replace(target)
                 else:
                     target.unlink(missing_ok=True)
-        return write_json(record, asdict(one) | {"date": one.date.isoformat()})
+        return write_json(record, recording_to_json(one))
 
     def discard(self) -> None:
         """Remove uncommitted files."""
@@ -402,8 +443,9 @@ class RecordingStore:
             (polars.col("bid_px_00").is_null() | polars.col("ask_px_00").is_null()).mean().alias("one_sided"),
         )
         found = _collect(path, columns).row(0, named=True)
-        record = asdict(recording) | {"date": recording.date.isoformat()}
-        return record | {name: float("nan") if value is None else float(value) for name, value in found.items()}
+        return recording_to_json(recording) | {
+            name: float("nan") if value is None else float(value) for name, value in found.items()
+        }
 
     def _table(
         self, recording: Recording, ending: str, columns: list[str], rules: Sequence[polars.Expr]
@@ -413,12 +455,54 @@ class RecordingStore:
 
 
 def comparable_recordings(symbol: str, recordings: Sequence[Recording]) -> None:
-    """Refuse recordings with different units or time zones: an order is split over them at one time of the day."""
-    for name, what in (("unit", "the same unit of size"), ("zone", "the same time zone")):
-        found = {getattr(one, name): one.venue for one in recordings}
+    """Refuse recordings of different instruments: an order is split over them at one time of the day."""
+    for name in ("zone", "hours", "quantity", "currency", "multiplier"):
+        found = {str(getattr(one.instrument, name)): one.venue for one in recordings}
         if len(found) > 1:
             some = ", ".join(f"{value} ({venue})" for value, venue in found.items())
-            raise DataError(f"expected recordings of {symbol} with {what}, got {some}; import again with one {name}")
+            raise DataError(
+                f"expected recordings of {symbol} with the same {name}, got {some}; declare the instrument "
+                "(--instruments FILE) and import again"
+            )
+
+
+def common_instrument(recordings: Sequence[Recording]) -> Instrument:
+    """Return the instrument of comparable recordings: the smallest unit and tick, protected if all venues are."""
+    some = [one.instrument for one in recordings]
+    unprotected = next((one for one in some if one.protection == NO_PROTECTION), some[0])
+    unit, tick = min(one.unit for one in some), min(one.tick for one in some)
+    return replace(unprotected, unit=unit, tick=tick, lot=max(one.lot or one.unit for one in some))
+
+
+def unit_table(table: polars.DataFrame, instrument: Instrument, *, money: bool = False) -> polars.DataFrame:
+    """Return a table of snapshots or events with sizes in units; with ``money``, prices in money per unit.
+
+    >>> table = polars.DataFrame({"bid_px_00": [60_000.0], "bid_sz_00": [0.25]})
+    >>> unit_table(table, Instrument(unit="0.01")).row(0)
+    (60000.0, 25.0)
+    """
+    unit, value = instrument.unit_size, instrument.value
+    sizes = [name for name in table.columns if "_sz_" in name or name in ("size", "remaining")]
+    prices = [name for name in table.columns if "_px_" in name or name == "price"] if money and value != 1 else []
+    floats = [name for name in sizes if unit != 1 or table.schema[name].is_float()]
+    changed = table.with_columns(
+        *((polars.col(name) / unit).round() for name in floats), *(polars.col(name) * value for name in prices)
+    )
+    for name in floats:
+        odd = ((changed[name] * unit - table[name]).abs() > 1e-9 * unit).fill_null(False)
+        if odd.any():
+            size = decimal_text(valid_decimal(name, table.filter(odd)[name][0]))
+            raise DataError(
+                f"sizes of {instrument.symbol or 'the instrument'} must be multiples of its unit, "
+                f"{decimal_text(instrument.unit)}, was {size}; declare a smaller unit (--instruments FILE)"
+            )
+    return changed
+
+
+def recording_to_json(recording: Recording) -> dict[str, Any]:
+    """Return plain JSON values of a recording."""
+    changes = {"date": recording.date.isoformat(), "instrument": recording.instrument.to_json()}
+    return vars(recording) | changes
 
 
 def _collect(path: Path, query: polars.LazyFrame) -> polars.DataFrame:
@@ -443,10 +527,11 @@ def _between(begin: int | None, end: int | None) -> list[polars.Expr]:
 def _read_record(path: Path) -> Recording:
     try:
         fields = json.loads(path.read_text())
-        one = Recording(**fields | {"date": dt.date.fromisoformat(fields["date"])})
-        for name, value in asdict(Recording("X", "X", one.date, 0, "", "")).items():
-            if type(fields.get(name, value)) is not type(value) and name != "date":
+        instrument = instrument_from_plain(fields["symbol"], fields["instrument"])
+        one = Recording(**fields | {"date": dt.date.fromisoformat(fields["date"]), "instrument": instrument})
+        for name, value in vars(Recording("X", "X", one.date, 0, "", "")).items():
+            if type(fields.get(name, value)) is not type(value) and name not in ("date", "instrument"):
                 raise TypeError(f"{name} must be of type {type(value).__name__}, was {fields[name]!r}")  # noqa: TRY301
-    except (OSError, ValueError, TypeError, KeyError) as error:
+    except (OSError, ValueError, TypeError, KeyError, DataError) as error:
         raise DataError(f"{path} must be a record written by `riskroute market import`: {error}") from error
     return one

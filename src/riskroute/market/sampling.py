@@ -12,9 +12,10 @@ import numpy as np
 import polars
 
 from riskroute.core.arrays import Flags, Floats, Stamps
+from riskroute.core.instrument import TRADING_ZONE
 from riskroute.core.seeding import seed_stream
 from riskroute.core.validation import whole_number
-from riskroute.market.clock import TRADING_ZONE, TimeWindow
+from riskroute.market.clock import TimeWindow
 from riskroute.market.schema import table_depth
 
 

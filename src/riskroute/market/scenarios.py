@@ -30,7 +30,7 @@ from riskroute.market.clock import TimeWindow
 from riskroute.market.dark_pools import DarkPool
 from riskroute.market.fitting import VenueFit, fit_venue
 from riskroute.market.order_profits import extrapolated_market_profits, limit_profits, market_profits
-from riskroute.market.recordings import Recording, RecordingStore
+from riskroute.market.recordings import Recording, RecordingStore, unit_table
 from riskroute.market.sampling import SampleTimes, closest_books, closest_rows, draw_sample_times, last_rows
 from riskroute.market.schema import MOST_LEVELS
 from riskroute.routing.fees import FeeSchedule
@@ -101,7 +101,8 @@ class ScenarioTables:
         times = store.times(recording, int(edges[0]), int(edges[-1]))
         rows = np.concatenate([find(times, some) for some in drawn for find in (closest_rows, last_rows)])
         stamps = times["ts_event"].cast(polars.Int64).to_numpy()
-        self.snapshots = store.snapshots_at(recording, stamps[rows[rows >= 0]])
+        found = store.snapshots_at(recording, stamps[rows[rows >= 0]])
+        self.snapshots = unit_table(found, recording.instrument, money=True)
 
     @cached_property
     def events(self) -> polars.DataFrame:

@@ -1,8 +1,8 @@
 """Schemas of the two tables that every reader produces: book snapshots, and the events that changed the book.
 
 Column names are Databento's: ``ts_event`` in UTC nanoseconds, ``venue`` as market identifier code or name,
-``bid_px_00`` the best bid, ``bid_px_01`` the next level. Prices are in dollars, sizes in shares. An absent level has a
-null price and size 0.
+``bid_px_00`` the best bid, ``bid_px_01`` the next level. Prices and sizes are natural numbers, as the source states
+them. An absent level has a null price and size 0.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ def level_columns(depth: int) -> list[str]:
     return [f"{field}_{level:02d}" for level in range(depth) for field in LEVEL_FIELDS]
 
 
-def snapshot_schema(depth: int, unit: float = 1) -> dict[str, polars.DataType | type[polars.DataType]]:
-    """Return columns and types of a snapshot table with ``depth`` levels; sizes in small units need 64 bits."""
-    sizes = polars.UInt32 if unit == 1 else polars.UInt64
+def snapshot_schema(depth: int, *, fractional: bool = False) -> dict[str, polars.DataType | type[polars.DataType]]:
+    """Return columns and types of a snapshot table with ``depth`` levels and whole or ``fractional`` sizes."""
+    sizes = polars.Float64 if fractional else polars.UInt32
     return _KEYS | {name: polars.Float64 if "_px_" in name else sizes for name in level_columns(depth)}
 
 

@@ -11,6 +11,15 @@ from numba import njit
 
 from riskroute.core.arrays import Integers, Matrix, Vector
 from riskroute.core.errors import DataError, InputError
+from riskroute.core.instrument import (
+    LARGEST_QUANTITY,
+    REG_NMS,
+    SHARES,
+    Instrument,
+    decimal_step,
+    instrument_from_plain,
+    plain_number,
+)
 from riskroute.core.runtime import cached
 from riskroute.core.text import shown
 from riskroute.core.validation import (
@@ -27,7 +36,6 @@ from riskroute.core.validation import (
 )
 from riskroute.routing.consolidated import ConsolidatedBook, sweep_cost
 
-PROTECTIONS = NO_PROTECTION, REG_NMS = ("none", "reg-nms")  # REG_NMS: Rule 611 of Regulation NMS (US equities)
 _LARGEST_FEE = 10.0  # dollars per share; a larger fee is probably in other units
 
 
@@ -158,16 +166,11 @@ class Context:
         Seconds until the order must be complete; 0: immediately.
     time : int
         Arrival time, UTC nanoseconds.
-    tick : float
-        Tick size in dollars.
     features : Mapping[str, float]
         Further features at arrival, by name; ``outflow NAME`` is the recent outflow of the best own-side queue of venue
         NAME, in shares per second.
-    symbol : str
-        Instrument; learning routers keep separate estimates per symbol.
-    protection : str
-        Order protection of the market. ``reg-nms``: venues reject shares that would trade through a better quote
-        elsewhere, so better prices are taken first, whatever the fees. ``none``: cheapest shares after fees first.
+    instrument : Instrument
+        Unit, tick, currency and order protection; learning routers keep separate estimates per symbol.
 
     Examples
     --------
@@ -186,30 +189,36 @@ class Context:
     lot: int = 1
     horizon: float = 0.0
     time: int = 0
-    tick: float = 0.01
     features: Mapping[str, float] = field(default_factory=dict)
-    symbol: str = ""
-    protection: str = NO_PROTECTION
+    instrument: Instrument = SHARES
 
     def __post_init__(self) -> None:
         instance_of("order", self.order, str, "a text")
-        instance_of("symbol", self.symbol, str, "a text")
+        instance_of("instrument", self.instrument, Instrument, "an Instrument")
         instance_of("books", self.books, ContextBooks, "a ContextBooks")
         instance_of("features", self.features, Mapping, "numbers by name")
         if not isinstance(self.pools, tuple) or not all(isinstance(pool, ContextPool) for pool in self.pools):
             raise InputError(f"pools must be a tuple of Pool, was {shown(self.pools)}")
         whole_number("time", self.time, minimum=0)
         one_of("side", self.side, SIDES)
-        whole_number("shares", self.shares, maximum=10**9)
-        whole_number("lot", self.lot, maximum=10**9)
+        whole_number("shares", self.shares, maximum=LARGEST_QUANTITY)
+        whole_number("lot", self.lot, maximum=LARGEST_QUANTITY)
         real_number("horizon", self.horizon, minimum=0)
-        real_number("tick", self.tick, above=0)
-        one_of("protection", self.protection, PROTECTIONS)
+
+    @property
+    def symbol(self) -> str:
+        """Symbol of the instrument; empty if unknown."""
+        return self.instrument.symbol
+
+    @property
+    def tick(self) -> float:
+        """Smallest price step."""
+        return self.instrument.price_step
 
     @property
     def protected(self) -> bool:
         """Whether order protection applies."""
-        return self.protection == REG_NMS
+        return self.instrument.protection == REG_NMS
 
     @property
     def sign(self) -> int:
@@ -270,12 +279,12 @@ class Context:
         return ConsolidatedBook.of_checked(prices, sizes, takers, mid=mid, sign=self.sign, protect=self.protected)
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain JSON values; `read_context` reverses it."""
-        books = self.books
+        """Return plain JSON values with natural quantities; `read_context` reverses it."""
+        books, unit = self.books, self.instrument.natural
         venues = {
             name: {
-                "bids": _pairs(books.bid_px[v], books.bid_sz[v]),
-                "asks": _pairs(books.ask_px[v], books.ask_sz[v]),
+                "bids": _pairs(books.bid_px[v], books.bid_sz[v], self.instrument),
+                "asks": _pairs(books.ask_px[v], books.ask_sz[v], self.instrument),
                 "taker": float(books.takers[v]),
                 "maker": float(books.makers[v]),
                 "age_ns": int(books.ages[v]),
@@ -283,55 +292,96 @@ class Context:
             for v, name in enumerate(books.venues)
         }
         pools = {pool.name: {"fee": pool.fee, "improvement": pool.improvement} for pool in self.pools}
-        order = {name: getattr(self, name) for name in _ORDER_FIELDS}
-        return {"venues": venues, "pools": pools, "tick": self.tick, "features": dict(self.features), **order}
+        return {
+            "venues": venues,
+            "pools": pools,
+            "features": dict(self.features),
+            "instrument": self.instrument.to_json(),
+            **{name: getattr(self, name) for name in ("order", "side", "horizon", "time")},
+            "quantity": plain_number(unit(self.shares)),
+            "lot": plain_number(unit(self.lot)),
+        }
 
 
-def _pairs(prices: Vector, sizes: Vector) -> list[list[float]]:
-    return [[float(p), float(s)] for p, s in zip(prices, sizes, strict=True) if s > 0 and np.isfinite(p)]
+def _pairs(prices: Vector, sizes: Vector, instrument: Instrument) -> list[list[float]]:
+    shown = ((float(p), float(s)) for p, s in zip(prices, sizes, strict=True) if s > 0 and np.isfinite(p))
+    return [[price, float(instrument.natural(size))] for price, size in shown]
 
 
-_ORDER_FIELDS = ("order", "side", "shares", "lot", "horizon", "time", "symbol", "protection")
+_ORDER_FIELDS = ("order", "side", "quantity", "shares", "lot", "horizon", "time")
+_INSTRUMENT_FIELDS = ("symbol", "tick", "protection")
 
 
 def read_context(books: Mapping[str, Any], **order: Any) -> Context:
-    """Build a context from plain JSON values.
+    """Build a context from plain JSON values with natural quantities.
 
     Parameters
     ----------
     books : Mapping[str, Any]
         ``venues`` by name, each with ``bids`` and ``asks`` as lists of [price, size], best first, and the fees
-        ``taker`` and ``maker``; ``pools`` by name, each with a ``fee``; the ``tick``. May hold the order's fields too.
+        ``taker`` and ``maker``; ``pools`` by name, each with a ``fee``; the ``instrument`` with its fields by name, or
+        ``symbol``, ``tick`` and ``protection``. May hold the order's fields too. Default of the instrument's unit and
+        tick: the largest powers of ten, at most 1 and 0.01, of which all sizes and prices are multiples.
     **order : Any
-        Fields of `Context` that describe the order; they override those in ``books``.
+        Fields of `Context` that describe the order, its ``quantity`` (or ``shares``) and ``lot`` as natural numbers;
+        they override those in ``books``.
     """
-    values = {**_object("the books", books, ("venues", "pools", "tick", "features", *_ORDER_FIELDS)), **order}
+    known = ("venues", "pools", "features", "instrument", *_INSTRUMENT_FIELDS, *_ORDER_FIELDS)
+    values = {**_object("the books", books, known), **order}
     venues = _object("venues", values.pop("venues", None))
     if not venues:
         raise DataError("venues must hold at least one venue, was empty")
     read = [_venue(as_name("venue", name, longest=LONGEST_VENUE), value) for name, value in venues.items()]
+    pools = tuple(
+        ContextPool(name, **_object(f"pool {name}", value, ("fee", "improvement")))
+        for name, value in _object("pools", values.pop("pools", None)).items()
+    )
+    values.setdefault("order", "order")
+    quantity = values.pop("quantity", None)
+    shares = values.pop("shares", None)
+    quantity = shares if quantity is None else quantity
+    for name, value in (("side", values.get("side")), ("quantity", quantity)):
+        if value is None:
+            raise DataError(f"{name} is missing: add it to the order")
+    instrument = _instrument(values, read, quantity)
+    shown_books = _books(tuple(venues), read, instrument)
+    if not np.isfinite(shown_books.mid):
+        raise DataError("books must show at least one bid and one ask")
+    lot = values.pop("lot", None)
+    units = {
+        "shares": instrument.units(quantity),
+        "lot": instrument.lot_units if lot is None else instrument.units(lot, "lot"),
+    }
+    return Context(books=shown_books, pools=pools, instrument=instrument, **values, **units)
+
+
+def _instrument(values: dict[str, Any], read: list[dict[str, Any]], quantity: Any) -> Instrument:
+    """Remove the instrument from the values and return it, with unit and tick derived from the books if missing."""
+    given = values.pop("instrument", None)
+    if isinstance(given, Instrument):
+        return given
+    fields = _object("instrument", given)
+    fields |= {name: values.pop(name) for name in _INSTRUMENT_FIELDS if values.get(name) is not None}
+    levels = np.array([level for one in read for side in ("bids", "asks") for level in one[side]]).reshape(-1, 2)
+    wanted = [float(quantity)] if isinstance(quantity, int | float) else []
+    fields.setdefault("unit", decimal_step([*levels[:, 1], *wanted]))
+    fields.setdefault("tick", min(decimal_step(levels[:, 0]), Instrument.tick))
+    return instrument_from_plain(fields.pop("symbol", ""), fields)
+
+
+def _books(venues: tuple[str, ...], read: list[dict[str, Any]], instrument: Instrument) -> ContextBooks:
     depth = max(max(len(one["bids"]), len(one["asks"]), 1) for one in read)
     sides: dict[str, Matrix] = {}
     for side, short in (("bids", "bid"), ("asks", "ask")):
         prices, sizes = np.full((len(read), depth), np.nan), np.zeros((len(read), depth))
         for v, one in enumerate(read):
             for level, (price, size) in enumerate(one[side]):
-                prices[v, level], sizes[v, level] = price, size
+                where = f"{side} of {venues[v]}, level {level + 1}: size"
+                prices[v, level], sizes[v, level] = price, instrument.units(size, where)
         sides |= {f"{short}_px": prices, f"{short}_sz": sizes}
     fees = {f"{name}s": np.array([one[name] for one in read]) for name in ("taker", "maker")}
     ages = np.array([one["age_ns"] for one in read], dtype=np.int64)
-    pools = tuple(
-        ContextPool(name, **_object(f"pool {name}", value, ("fee", "improvement")))
-        for name, value in _object("pools", values.pop("pools", None)).items()
-    )
-    values.setdefault("order", "order")
-    for name in ("side", "shares"):
-        if name not in values:
-            raise DataError(f"{name} is missing: add it to the order")
-    shown_books = ContextBooks(tuple(venues), **sides, **fees, ages=ages)
-    if not np.isfinite(shown_books.mid):
-        raise DataError("books must show at least one bid and one ask")
-    return Context(books=shown_books, pools=pools, **values)
+    return ContextBooks(venues, **sides, **fees, ages=ages)
 
 
 def _object(name: str, value: Any, fields: tuple[str, ...] | None = None) -> dict[str, Any]:
@@ -353,15 +403,8 @@ def _venue(name: str, value: Any) -> dict[str, Any]:
         for level in valid_list(f"{side} of {name}", given.get(side, []), object, "price and size"):
             if not isinstance(level, list | tuple) or len(level) != 2:
                 raise DataError(f"{side} of {name} must be pairs of price and size, was {shown(level)}")
-            price = real_number(f"price of {name}", level[0], above=0, maximum=1e7)  # a higher price is in other units
-            size = real_number(f"size of {name}", level[1], minimum=0, maximum=1e12)
-            whole = float(round(size))
-            if abs(size - whole) > 1e-9 * max(whole, 1.0):  # tolerance for rescaled sizes
-                raise DataError(
-                    f"{side} of {name}, level {len(levels) + 1}: size must be a whole number, was {size:.10g}; use a "
-                    "smaller unit: multiply all sizes by a power of ten, and divide prices, fees and tick by it"
-                )
-            levels.append((price, whole))
+            price = real_number(f"price of {name}", level[0], above=0, maximum=1e9)  # a higher price is in other units
+            levels.append((price, real_number(f"size of {name}", level[1], minimum=0, maximum=1e12)))
         prices = [sign * price for price, _ in levels]
         if prices != sorted(prices):
             raise DataError(f"{side} of {name} must have the best price first, was {[p for p, _ in levels]}")

@@ -15,13 +15,14 @@ import numpy as np
 
 from riskroute.core.arrays import Floats, Integers, Stamps
 from riskroute.core.errors import InputError
+from riskroute.core.instrument import SHARES, Instrument
 from riskroute.core.runtime import compilation_seconds
 from riskroute.core.seeding import seed_stream
 from riskroute.core.validation import SIDES, exact_array, real_number, whole_number
 from riskroute.market.clock import SECOND
 from riskroute.market.day_books import DayBooks
 from riskroute.market.queue_fills import QueueReplay
-from riskroute.routers.context import NO_PROTECTION, Context
+from riskroute.routers.context import Context
 from riskroute.routers.decision import displayed_cost
 from riskroute.routers.execution import PUBLIC_AFTER
 from riskroute.routers.report import Report
@@ -90,7 +91,7 @@ class TradingDay:
     """A recorded day and the orders that arrive on it.
 
     The ``name`` of the day is part of the names of random streams. ``takers`` and ``makers (V,)`` are fees in dollars
-    per share. Limit orders can be posted only with a ``queue``. ``protection`` is as in `riskroute.routers.Context`.
+    per share. Limit orders can be posted only with a ``queue``. ``instrument`` is that of all its orders.
     """
 
     name: str
@@ -100,8 +101,7 @@ class TradingDay:
     makers: Floats
     pools: tuple[DarkMarketPool, ...] = ()
     queue: QueueReplay | None = None
-    symbol: str = ""
-    protection: str = NO_PROTECTION
+    instrument: Instrument = SHARES
 
     def dark_market(self, seed: int, leak: float = LEAK) -> DarkMarket:
         """Return the pools' hidden liquidity for the orders of the day."""
@@ -211,8 +211,7 @@ def play_day(
             horizon=horizon,
             time=moment,
             features=exchange.outflows(moment, sign) if horizon > 0 else {},
-            symbol=day.symbol,
-            protection=day.protection,
+            instrument=day.instrument,
         )
         compiled, began = compilation_seconds(), clock.perf_counter()
         plan = router.route(context if view is None else view(number, context))

@@ -11,6 +11,7 @@ from typing import Any
 
 from riskroute.core.config import config_all_different
 from riskroute.core.errors import DataError, InputError
+from riskroute.core.instrument import PROTECTIONS
 from riskroute.core.records import from_plain
 from riskroute.core.text import shown
 from riskroute.core.validation import (
@@ -30,7 +31,6 @@ from riskroute.learning.registry import POLICIES
 from riskroute.market.clock import SECOND, TimeWindow, clock_stamp, parse_clock_hours
 from riskroute.market.dark_pools import DarkPool
 from riskroute.market.schema import MOST_LEVELS
-from riskroute.routers.context import PROTECTIONS
 from riskroute.simulation.dark_market import LEAK
 from riskroute.simulation.exchange import Latency
 from riskroute.study.candidates import CLAIRVOYANT, canonical_candidate_name

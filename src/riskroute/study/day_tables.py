@@ -14,8 +14,9 @@ import polars
 from riskroute.core.arrays import Floats, Integers, Stamps
 from riskroute.core.errors import DataError
 from riskroute.core.files import write_json, write_whole
+from riskroute.core.instrument import TRADING_ZONE
 from riskroute.core.text import one_line_error
-from riskroute.market.clock import SECOND, TRADING_ZONE
+from riskroute.market.clock import SECOND
 from riskroute.market.day_books import DayBooks
 from riskroute.market.queue_fills import QueueReplay
 from riskroute.routers.context import Context

@@ -9,7 +9,7 @@ import datetime as dt
 import hashlib
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -19,19 +19,27 @@ import numpy as np
 from riskroute.core.arrays import Floats
 from riskroute.core.errors import DataError, InputError
 from riskroute.core.files import in_file_name, writable_folder
+from riskroute.core.instrument import REG_NMS, Instrument
 from riskroute.core.runtime import compilation_timed
 from riskroute.core.seeding import seed_stream, seeding_hash
 from riskroute.core.text import one_line_error, shown
 from riskroute.core.validation import instance_of, one_of, valid_function, valid_list, whole_number
-from riskroute.market.clock import TRADING_ZONE
 from riskroute.market.day_books import DayBooks, PreparedDayBooks
 from riskroute.market.importing import import_files
 from riskroute.market.queue_fills import QueueReplay
 from riskroute.market.readers.reading import ReadingOptions
-from riskroute.market.recordings import EVENTS, SNAPSHOTS, Recording, RecordingStore, comparable_recordings
+from riskroute.market.recordings import (
+    EVENTS,
+    SNAPSHOTS,
+    Recording,
+    RecordingStore,
+    common_instrument,
+    comparable_recordings,
+    recording_to_json,
+    unit_table,
+)
 from riskroute.market.synthetic.generate import generate_market
 from riskroute.market.synthetic.venues import PRESETS
-from riskroute.routers.context import NO_PROTECTION, REG_NMS
 from riskroute.routing.fees import FeeSchedule
 from riskroute.simulation.backends import Backend, run_backend_tasks
 from riskroute.simulation.dark_market import DarkMarketPool
@@ -57,19 +65,35 @@ MARKETS = {"paper": (), "comparable": (), "dark": _DARK_POOLS}
 class MarketDay:
     """A prepared day of a symbol, with its arrays in ``folder``.
 
-    ``takers`` and ``makers`` are fees by venue, dollars per share; ``zone`` is the time zone of its hours;
-    ``protection`` is one of `PROTECTIONS`, which a backtest may override.
+    ``takers`` and ``makers`` are fees by venue, dollars per share.
     """
 
-    symbol: str
+    instrument: Instrument
     date: dt.date
     folder: Path
     takers: tuple[float, ...]
     makers: tuple[float, ...]
     pools: tuple[DarkMarketPool, ...] = ()
-    zone: str = TRADING_ZONE
     synthetic: bool = False
-    protection: str = NO_PROTECTION
+
+    @property
+    def symbol(self) -> str:
+        """Symbol of the instrument."""
+        return self.instrument.symbol
+
+    @property
+    def zone(self) -> str:
+        """Time zone of its hours."""
+        return self.instrument.zone
+
+    @property
+    def protection(self) -> str:
+        """Order protection of the instrument, which a backtest may override."""
+        return self.instrument.protection
+
+    def playing(self, protection: str | None) -> Instrument:
+        """Return the instrument, with another order protection unless it is None."""
+        return self.instrument if protection is None else replace(self.instrument, protection=protection)
 
     @property
     def name(self) -> str:
@@ -119,7 +143,7 @@ class _SyntheticDay:
     def perform(self) -> Path:
         venues, symbol, date = PRESETS[self.preset].venues, self.symbol, self.date
         seed = int(seed_stream(self.seed, "market day", str(date)).generate_state(1)[0])
-        recordings = []
+        recordings: list[Recording] = []
         with compilation_timed("market days"), tempfile.TemporaryDirectory() as place:
             scratch = Path(place)
             files = generate_market(
@@ -150,8 +174,10 @@ class _RecordedDay:
 
 def _prepared(store: RecordingStore, recordings: Sequence[Recording], matching: Mapping[str, str]) -> PreparedDayBooks:
     deepest = max(one.levels for one in recordings) or None  # tables may have room for more levels than any book
-    books = DayBooks.of_tables({one.venue: store.snapshots(one) for one in recordings}, levels=deepest)
-    events = {one.venue: store.events(one) for one in recordings if one.has_events}
+    instrument = common_instrument(recordings)
+    tables = {one.venue: unit_table(store.snapshots(one), instrument) for one in recordings}
+    books = DayBooks.of_tables(tables, levels=deepest)
+    events = {one.venue: unit_table(store.events(one), instrument) for one in recordings if one.has_events}
     rules = {venue: rule for venue, rule in matching.items() if venue in events}
     return PreparedDayBooks(books, QueueReplay(books, events, rules) if events else None)
 
@@ -268,8 +294,8 @@ def _synthetic(
             key = seeding_hash(made_of, 12)
             folder = kept / f"{name}-{symbol}-{date}-{key}"
             tasks.append(_SyntheticDay(name, symbol, date, seed, hours, folder))
-            day = MarketDay(symbol, date, folder, takers, makers, MARKETS[market])
-            found.append(replace(day, synthetic=True, protection=REG_NMS))
+            instrument = Instrument(symbol, protection=REG_NMS)
+            found.append(MarketDay(instrument, date, folder, takers, makers, MARKETS[market], synthetic=True))
     return tasks, found
 
 
@@ -286,7 +312,6 @@ def _recorded(
     known = tuple(dict.fromkeys(one.symbol for one in recordings))
     tasks: list[_SyntheticDay | _RecordedDay] = []
     found: list[MarketDay] = []
-    protected = True
     for symbol in symbols or known:
         mine = [one for one in recordings if one.symbol == one_of("symbol", symbol, known)]
         for date in sorted({one.date for one in mine})[:days]:
@@ -298,16 +323,17 @@ def _recorded(
             takers = tuple(fee.taker if fee else 0.0 for fee in charged)
             makers = tuple(fee.maker if fee else 0.0 for fee in charged)
             tasks.append(_RecordedDay(market.absolute(), some, folder))
-            found.append(MarketDay(symbol, date, folder, takers, makers, zone=some[0].zone))
-            protected = protected and all(one.us_equity for one in some)
-    return tasks, [replace(day, protection=REG_NMS if protected else NO_PROTECTION) for day in found]
+            found.append(MarketDay(common_instrument(some), date, folder, takers, makers))
+    # one table of results has one protection, the weakest of its days
+    least = min((day.protection for day in found), default=REG_NMS)
+    return tasks, [replace(day, instrument=day.playing(least)) for day in found]
 
 
 def _content(store: RecordingStore, recording: Recording) -> list[Any]:
     """Return the record of a recording and the digests of its files, which an import may replace."""
     endings = (SNAPSHOTS, EVENTS) if recording.has_events else (SNAPSHOTS,)
     return [
-        asdict(recording) | {"date": str(recording.date)},
+        recording_to_json(recording),
         *(_file_digest(store.folder / f"{recording.stem}{ending}") for ending in endings),
     ]
 

@@ -15,10 +15,11 @@ import numpy as np
 import polars as pl
 
 from riskroute.core.errors import DataError, InputError, InvariantError
+from riskroute.core.instrument import TRADING_ZONE
 from riskroute.core.runtime import compilation_timed
 from riskroute.core.seeding import seed_stream, seeding_hash
 from riskroute.learning.registry import POLICIES
-from riskroute.market.clock import SECOND, TRADING_ZONE, clock_stamp, local_time, zone_label
+from riskroute.market.clock import SECOND, clock_stamp, local_time, zone_label
 from riskroute.market.day_books import DayBooks
 from riskroute.routers.context import Context, ContextBooks
 from riskroute.routers.router import Router
@@ -176,7 +177,7 @@ class PlayTask:
         days = [
             [
                 *(day.name, day.folder.name, day.takers, day.makers, [dataclasses.asdict(one) for one in day.pools]),
-                *(day.zone, (self.config.protection or day.protection)),
+                day.playing(self.config.protection).to_json(),
             ]
             for day in self.days
         ]
@@ -250,8 +251,8 @@ def day_to_play(day: MarketDay, config: BacktestConfig) -> TradingDay:
     orders = _day_orders(day, prepared.books, config)
     books = prepared.books.aged(STALE[queue is not None])
     queue = queue.on_books(books) if queue is not None else None
-    rule = config.protection or day.protection
-    return TradingDay(day.name, books, orders, takers + stress.fees, makers, pools, queue, day.symbol, rule)
+    instrument = day.playing(config.protection)
+    return TradingDay(day.name, books, orders, takers + stress.fees, makers, pools, queue, instrument)
 
 
 def _day_orders(day: MarketDay, books: DayBooks, config: BacktestConfig) -> DayOrders:

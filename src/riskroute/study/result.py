@@ -10,10 +10,10 @@ from typing import Any
 import polars
 
 from riskroute.core.files import writable_folder, write_json, write_whole
+from riskroute.core.instrument import NO_PROTECTION
 from riskroute.core.records import from_plain, to_plain
 from riskroute.core.text import TextTable, dollars_text, fixed_text, interval_text, p_text
 from riskroute.market.clock import zone_label
-from riskroute.routers.context import NO_PROTECTION
 from riskroute.routers.report import KINDS
 from riskroute.simulation.dark_market import DarkMarketPool
 from riskroute.study.case import CaseDarkSurface, CaseEstimate, CaseRoutingRow, CaseStateDifference, StudyCase

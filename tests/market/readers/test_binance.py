@@ -33,7 +33,7 @@ from riskroute.market.recordings import Recording, RecordingStore
 MIDNIGHT = 1_577_836_800_000
 """The first moment of 2020, UTC, in milliseconds."""
 
-HALVES = ReadingOptions(unit=0.5, depth=8)
+HALVES = ReadingOptions(depth=8)
 BOOK = ([(99.0, 1.0), (98.0, 2.5)], [(101.0, 3.0), (102.0, 0.5)])
 Level = tuple[float, float]
 
@@ -60,11 +60,8 @@ def refusal(path: Path, wanted: ReadingOptions = HALVES, **more: Any) -> str:
 
 
 def best(table: polars.DataFrame) -> list[tuple[Any, ...]]:
-    """Number of the line, best bid and its size in coins, best ask, in the prices of a coin."""
-    rows = table.select(
-        "sequence", polars.col("bid_px_00") * 2, polars.col("bid_sz_00") / 2, polars.col("ask_px_00") * 2
-    )
-    return rows.rows()
+    """Number of the line, best bid and its size in coins, best ask."""
+    return table.select("sequence", "bid_px_00", "bid_sz_00", "ask_px_00").rows()
 
 
 def test_a_snapshot_and_its_updates(tmp_path: Path) -> None:
@@ -203,8 +200,6 @@ def test_options_of_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[st
         "market",
         "import",
         str(path),
-        "--unit",
-        "0.5",
         "--venue",
         "binance.us",
         "--depth",
@@ -248,7 +243,7 @@ def test_up_to_a_minute_of_the_next_day_is_left_out_and_said(tmp_path: Path) -> 
     assert best(table) == [(2, 98.0, 2.5, 101.0)]
     assert one.remarks[-1] == "binance_BTCUSDT_2020-01-01: skipped 1 snapshots of other days."
     lines[1] = depth_update(MIDNIGHT + 86_399_900, 9, 12, [(99.0, 0.0)], [])
-    _, table = imported(written(tmp_path, lines), ReadingOptions(unit=0.5, depth=8, date=dt.date(2020, 1, 2)))
+    _, table = imported(written(tmp_path, lines), ReadingOptions(depth=8, date=dt.date(2020, 1, 2)))
     assert best(table) == [(3, 98.5, 1.0, 101.0)]
 
 
@@ -257,7 +252,7 @@ def test_a_real_stream_with_times_of_receipt(tmp_path: Path) -> None:
     path = SHARED_DATA / "binance" / "spot_ethusdt_20240808.gz"
     if not path.is_file():
         pytest.skip(f"no {path}")
-    (one,) = import_files([path], tmp_path, ReadingOptions(unit=0.0001, depth=5))
+    (one,) = import_files([path], tmp_path, ReadingOptions(depth=5))
     assert (one.stem, one.crossed, one.gaps) == ("binance_ETHUSDT_2024-08-08", 0, 0)
     assert one.snapshots > 1000
     check_recordings(tmp_path)

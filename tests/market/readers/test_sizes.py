@@ -1,8 +1,9 @@
-"""Sizes that are fractions: stored in whole units that are told, refused otherwise, the same money in the end."""
+"""Sizes with decimals: kept as they are in a recording, counted in whole units when played; what is no size."""
 
 from __future__ import annotations
 
 import datetime as dt
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +15,16 @@ from hypothesis import strategies as st
 
 from market_files import ITCH_NAME, check_recordings, csv_text, itch_bytes, random_messages, refusal, table_columns
 from riskroute.cli.app import run_app as command
-from riskroute.core.errors import DataError, InputError
+from riskroute.core.errors import DataError
+from riskroute.core.instrument import Instrument
 from riskroute.market.calibration import calibrate
 from riskroute.market.clock import TimeWindow
 from riskroute.market.importing import import_files
-from riskroute.market.readers.columns import SizeColumn
 from riskroute.market.readers.reading import ReadingOptions
-from riskroute.market.recordings import RecordingStore
+from riskroute.market.recordings import RecordingStore, unit_table
 
 MESSAGES = random_messages(4, 40, kinds="AD")  # sizes of whole hundreds
+COIN = Instrument("XBT/USD", unit="0.0001", tick="0.01", quantity="XBT", zone="UTC")
 
 
 def coins(factor: float = 0.0001) -> dict[str, list[Any]]:
@@ -43,97 +45,73 @@ def written(path: Path, columns: dict[str, list[Any]]) -> Path:
 
 
 @pytest.mark.parametrize("ending", [".csv", ".parquet"])
-@pytest.mark.parametrize("unit", [0.0001, 0.001, 0.01])
-def test_fractions_become_whole_units(tmp_path: Path, ending: str, unit: float) -> None:
-    """Shares times price is money whatever the unit."""
+@pytest.mark.parametrize("declared", [None, COIN])
+def test_a_recording_keeps_the_sizes_of_its_source(tmp_path: Path, ending: str, declared: Instrument | None) -> None:
     path = written(tmp_path / f"books{ending}", coins())
-    (one,) = import_files([path], tmp_path / "out", ReadingOptions(unit=unit))
+    instruments = {} if declared is None else {declared.symbol: declared}
+    (one,) = import_files([path], tmp_path / "out", ReadingOptions(instruments=instruments))
     check_recordings(tmp_path / "out")
+    (again,) = RecordingStore(tmp_path / "out").recordings()
+    assert again == one
+    assert (one.stem, one.derived) == ("kraken_XBT%2FUSD_2019-03-27", declared is None)
+    assert one.instrument.unit == (Decimal("0.01") if declared is None else declared.unit)
+    assert one.instrument.zone == ("America/New_York" if declared is None else "UTC")
     table, plain = RecordingStore(tmp_path / "out").snapshots(one), polars.DataFrame(coins())
-    assert (one.unit, one.stem) == (unit, "kraken_XBT%2FUSD_2019-03-27")
-    assert table["bid_sz_00"].dtype == polars.UInt64
-    sizes, prices = (polars.concat([table[f"{side}_{x}_00"] for side in ("bid", "ask")]) for x in ("sz", "px"))
-    theirs = [polars.concat([plain[f"{side}_{x}_00"] for side in ("bid", "ask")]) for x in ("sz", "px")]
-    there = theirs[1].is_not_null()
-    np.testing.assert_allclose((sizes * unit).to_numpy(), theirs[0].to_numpy(), rtol=1e-12)
-    money = (theirs[0] * theirs[1]).filter(there).to_numpy()
-    np.testing.assert_allclose((sizes * prices).filter(there).to_numpy(), money, rtol=1e-12)
+    for name in ("bid_sz_00", "ask_sz_01", "bid_px_00"):
+        assert table[name].to_list() == plain[name].to_list()
+    played = unit_table(table, one.instrument)
+    assert played["bid_sz_00"].to_list() == [round(size / one.instrument.unit_size) for size in plain["bid_sz_00"]]
 
 
-def test_fractions_without_a_unit_name_the_option(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = written(tmp_path / "books.csv", coins())
-    said = refusal(path, ReadingOptions())
-    assert said.startswith(
-        "row 1 of books.csv, venue kraken: prices must be numbers and sizes whole numbers up to 4294967295, was 0.0"
-    )
-    assert said.endswith("; unit = 0.01 fits all sizes")
-    assert command(["market", "import", str(path), "--out", str(tmp_path / "out")]) == 2
-    assert "; --unit 0.01 fits all sizes" in capsys.readouterr().err
+def test_unit_and_tick_are_derived_and_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    columns = coins() | {"bid_px_00": [99.0, 99.5] * 20, "bid_sz_00": [*[0.5] * 39, 0.50001]}
+    path = written(tmp_path / "books.csv", columns)
+    assert command(["market", "import", str(path), "--out", str(tmp_path / "out")]) == 0
+    assert "XBT/USD: quantities in multiples of 0.00001 shares, ticks of 0.01" in capsys.readouterr().out
 
 
-def test_what_is_finer_than_the_unit_is_named(tmp_path: Path) -> None:
-    columns = coins()
-    columns["bid_px_00"], columns["bid_sz_00"] = [99.0] * 40, [*[0.5] * 39, 0.50001]
-    said = refusal(written(tmp_path / "books.csv", columns), ReadingOptions(unit=0.01))
-    assert "whole multiples of 0.01, up to 100000000000000 units, was 0.50001; unit = 0.00001 fits" in said
+def test_sizes_finer_than_a_declared_unit_are_refused(tmp_path: Path) -> None:
+    frame = polars.DataFrame({"bid_px_00": [99.0, 99.0], "bid_sz_00": [0.5, 0.50001]})
+    with pytest.raises(DataError, match=r"sizes of XBT/USD must be multiples of its unit, 0\.0001, was 0\.50001; decl"):
+        unit_table(frame, COIN)
 
 
 @pytest.mark.parametrize("value", [-0.5, float("inf"), 1e20])
 def test_what_is_no_size_is_refused(tmp_path: Path, value: float) -> None:
     columns = coins() | {"bid_px_00": [99.0] * 40, "bid_sz_00": [*[0.5] * 39, value]}
-    said = refusal(written(tmp_path / "books.parquet", columns), ReadingOptions(unit=0.0001))
-    assert said.endswith(f"was {value:.15g}")
+    said = refusal(written(tmp_path / "books.parquet", columns), ReadingOptions())
+    assert said.endswith(f"sizes from 0 to 1e14, was {value}")
 
 
-@given(st.sampled_from([10.0**-k for k in range(1, 10)] + [0.25, 0.0005, 100.0]), st.integers(1, 10**12))
-@settings(max_examples=40, deadline=None)
-def test_every_whole_number_of_units_is_found_whole(unit: float, count: int) -> None:
-    frame = polars.DataFrame({"size": [count * unit, (count + 0.3) * unit]})
-    counts, odd = SizeColumn(unit).count("size", polars.Float64())
-    assert odd is not None
-    found = frame.select(counts.cast(polars.UInt64).alias("count"), odd.alias("odd"))
-    assert found.rows()[0] == (count, False)
-    assert found["odd"][1]
-    assert "unit =" not in SizeColumn(unit).explain([count * unit])
+@given(st.sampled_from(["1e-8", "0.0001", "0.25", "1", "100"]), st.integers(1, 10**13))
+@settings(max_examples=60, deadline=None)
+def test_every_whole_number_of_units_is_found_again(unit: str, count: int) -> None:
+    instrument = Instrument(unit=unit)
+    natural = instrument.natural(count)
+    frame = polars.DataFrame({"bid_sz_00": [float(natural)]})
+    assert unit_table(frame, instrument)["bid_sz_00"][0] == count == instrument.units(natural)
 
 
-def test_single_precision_has_a_wider_margin(tmp_path: Path) -> None:
+def test_single_precision_sizes_are_accepted(tmp_path: Path) -> None:
     frame = polars.DataFrame(coins()).with_columns(polars.selectors.contains("_sz_").cast(polars.Float32))
     frame.write_parquet(tmp_path / "books.parquet")
-    (one,) = import_files([tmp_path / "books.parquet"], tmp_path / "out", ReadingOptions(unit=0.01))
-    assert one.snapshots == 40
+    (one,) = import_files([tmp_path / "books.parquet"], tmp_path / "out", ReadingOptions())
+    assert (one.snapshots, one.instrument.unit) == (40, Decimal("0.01"))
 
 
-def test_a_unit_may_be_a_round_lot(tmp_path: Path) -> None:
-    path = written(tmp_path / "books.csv", table_columns(MESSAGES, 1))
-    (one,) = import_files([path], tmp_path / "out", ReadingOptions(unit=100))
-    table = RecordingStore(tmp_path / "out").snapshots(one)
-    assert table["bid_sz_00"].max() == max(columns // 100 for columns in table_columns(MESSAGES, 1)["bid_sz_00"])
-    assert table["bid_px_00"].max() == 9999.0
-
-
-@pytest.mark.parametrize("unit", [0, -1, float("nan"), "much", 1e-13, 1e13, True])
-def test_units_that_are_none(unit: Any) -> None:
-    with pytest.raises(InputError, match="unit must be a number of at least 1e-12 and of at most 1e"):
-        ReadingOptions(unit=unit)
-    assert SizeColumn.MOST * 2.0**-50 < 0.5
-
-
-def test_units_and_zones_are_refused_for_files_that_have_their_own(tmp_path: Path) -> None:
+def test_zones_are_refused_for_files_that_have_their_own(tmp_path: Path) -> None:
     (tmp_path / ITCH_NAME).write_bytes(itch_bytes(MESSAGES))
-    said = refusal(tmp_path / ITCH_NAME, ReadingOptions(("ACME",), unit=0.1))
-    assert said == f"omit unit for {ITCH_NAME}, whose sizes are whole shares; unit was 0.1"
     said = refusal(tmp_path / ITCH_NAME, ReadingOptions(("ACME",), zone="UTC"))
     assert said == f"omit zone for {ITCH_NAME}, whose days are in America/New_York time; zone was 'UTC'"
 
 
-def test_a_model_in_units_is_the_model_in_coins(tmp_path: Path) -> None:
+def test_a_model_of_units_is_the_model_of_coins(tmp_path: Path) -> None:
     """An order of Q units earns the same money whether a unit is a coin or, of prices ten times as high, a tenth."""
     begin = int(dt.datetime(2020, 1, 1, 11, tzinfo=dt.UTC).timestamp())
     rng, count = np.random.default_rng(0), 200
     bids, sizes = 100 + rng.integers(0, 50, count) / 100, rng.integers(1, 20, count) + 30
     models = []
-    for unit, factor in ((None, 1.0), (0.1, 0.1)):
+    for unit, factor in (("1", 1.0), ("0.1", 0.1)):
         columns: dict[str, Any] = {
             "ts": begin + np.arange(count) * 30,
             "venue": ["x"] * count,
@@ -145,25 +123,21 @@ def test_a_model_in_units_is_the_model_in_coins(tmp_path: Path) -> None:
         }
         path, out = tmp_path / "books.parquet", tmp_path / f"out{factor}"
         polars.DataFrame(columns).write_parquet(path)
-        import_files([path], out, ReadingOptions(unit=unit, zone="UTC"))
+        import_files([path], out, ReadingOptions(zone="UTC"))
         found = calibrate(
             RecordingStore(out), "C", quantities=[1, 5, 9], window=TimeWindow(dt.time(11), dt.time(12), 30)
         )
-        assert (found.config["unit"], found.config["zone"]) == (unit or 1, "UTC")
+        assert (found.config["unit"], found.config["zone"]) == (unit, "UTC")
         models.append(found.models[0])
     np.testing.assert_allclose(models[0].mean, models[1].mean, rtol=1e-6, atol=1e-12)
     assert models[0].mean[0] == pytest.approx(-0.05)
 
 
-def test_recordings_in_other_units_do_not_go_together(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    out = tmp_path / "out"
-    for venue, unit in (("kraken", "0.01"), ("bitstamp", "0.0001")):
+def test_recordings_of_different_instruments_do_not_go_together(tmp_path: Path) -> None:
+    for venue, currency in (("kraken", "USD"), ("bitstamp", "EUR")):
         path = written(tmp_path / "books.csv", coins() | {"venue": [venue] * 40})
-        assert command(["market", "import", str(path), "--unit", unit, "--out", str(out)]) == 0
-    said = capsys.readouterr().out
-    assert "Sizes of kraken_XBT%2FUSD_2019-03-27 are in units of 0.01, and prices are per unit." in said
-    assert command(["market", "inspect", str(out)]) == 0
-    assert "in units of 0.0001" in capsys.readouterr().out
-    with pytest.raises(DataError, match=r"with the same unit of size, got 0\.0001 \(bitstamp\), 0\.01 \(kraken\)"):
-        RecordingStore(out).of_symbol("XBT/USD")
-    assert len(RecordingStore(out).of_symbol("XBT/USD", venues=["kraken"])) == 1
+        declared = Instrument("XBT/USD", unit="0.01", currency=currency)
+        import_files([path], tmp_path / "out", ReadingOptions(instruments={"XBT/USD": declared}))
+    with pytest.raises(DataError, match=r"with the same currency, got EUR \(bitstamp\), USD \(kraken\)"):
+        RecordingStore(tmp_path / "out").of_symbol("XBT/USD")
+    assert len(RecordingStore(tmp_path / "out").of_symbol("XBT/USD", venues=["kraken"])) == 1

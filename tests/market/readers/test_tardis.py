@@ -46,7 +46,7 @@ def walk(seed: int, count: int = 60) -> list[Update]:
 UPDATES = walk(1)
 TEXT = tardis_text(UPDATES, MIDNIGHT)
 NAME = "binance_incremental_book_L2_2020-01-01_BTCUSDT.csv"
-HALVES = ReadingOptions(unit=0.5, depth=8)
+HALVES = ReadingOptions(depth=8)
 
 
 def snapshot_text(count: int = 30, levels: int = 5) -> str:
@@ -79,11 +79,11 @@ def refusal(path: Path, wanted: ReadingOptions = HALVES, **more: Any) -> str:
     return market_files.refusal(path, wanted, **more)
 
 
-def check_books(table: polars.DataFrame, updates: list[Update], depth: int, unit: float = 0.5) -> None:
+def check_books(table: polars.DataFrame, updates: list[Update], depth: int) -> None:
     expected = naive_books_of(updates, depth)
     assert table["sequence"].to_list() == [number for number, *_ in expected]
     for row, (number, *sides, _) in zip(table.iter_rows(named=True), expected, strict=True):
-        found = [[(price and price / unit, size * unit) for price, size in side] for side in sides_of(row, depth)]
+        found = [list(side) for side in sides_of(row, depth)]
         assert found == sides
         assert row["ts_event"] == dt.datetime(2020, 1, 1, tzinfo=dt.UTC) + dt.timedelta(
             microseconds=updates[number - 1].group
@@ -92,8 +92,8 @@ def check_books(table: polars.DataFrame, updates: list[Update], depth: int, unit
 
 @pytest.mark.parametrize("depth", [None, 1, 3])
 def test_updates_become_books(tmp_path: Path, depth: int | None) -> None:
-    ((one, table),) = imported(written(tmp_path, TEXT), ReadingOptions(depth=depth, unit=0.5))
-    assert (one.stem, one.reader, one.zone, one.unit) == ("binance_BTCUSDT_2020-01-01", "deltas", "UTC", 0.5)
+    ((one, table),) = imported(written(tmp_path, TEXT), ReadingOptions(depth=depth))
+    assert (one.stem, one.reader, one.zone) == ("binance_BTCUSDT_2020-01-01", "deltas", "UTC")
     assert (one.depth, one.gaps, one.has_events) == (depth or 50, 0, False)
     check_books(table, UPDATES, depth or 8)
     assert one.deeper == sum(deeper for *_, deeper in naive_books_of(UPDATES, depth or 50))
@@ -125,11 +125,11 @@ def test_several_books_in_one_file(tmp_path: Path) -> None:
         assert [price and price * 2 for price, _ in sides_of(row, 8)[0]] == [
             p for p, _ in naive_books_of(updates, 8)[-1][1]
         ]
-    ((one, _),) = imported(path, ReadingOptions(("eth-usdt",), unit=0.5, depth=1))
+    ((one, _),) = imported(path, ReadingOptions(("eth-usdt",), depth=1))
     assert one.symbol == "ETH-USDT"
-    ((one, _),) = imported(path, ReadingOptions(unit=0.5, venue="binance", depth=1))
+    ((one, _),) = imported(path, ReadingOptions(venue="binance", depth=1))
     assert one.venue == "binance"
-    assert " is not among the 2 in" in refusal(path, ReadingOptions(("ETH-USDC",), unit=0.5, depth=1))
+    assert " is not among the 2 in" in refusal(path, ReadingOptions(("ETH-USDC",), depth=1))
 
 
 def test_rows_before_the_first_snapshot_are_left_out_and_said(tmp_path: Path) -> None:
@@ -145,14 +145,14 @@ def test_rows_before_the_first_snapshot_are_left_out_and_said(tmp_path: Path) ->
 
 def test_times_of_the_exchange_may_be_told(tmp_path: Path) -> None:
     path = written(tmp_path, tardis_text(UPDATES, MIDNIGHT + 10))
-    ((_, table),) = imported(path, ReadingOptions(unit=0.5, columns={"ts_event": "timestamp"}))
+    ((_, table),) = imported(path, ReadingOptions(columns={"ts_event": "timestamp"}))
     assert table["ts_event"][0] == dt.datetime(2020, 1, 1, 0, 0, 0, 8, tzinfo=dt.UTC)
-    said = refusal(path, ReadingOptions(unit=0.5, columns={"bid_px_00": "price"}))
+    said = refusal(path, ReadingOptions(columns={"bid_px_00": "price"}))
     assert said.startswith("columns of book updates may only set ts_event, to timestamp or local_timestamp, was")
 
 
 def test_a_part_of_a_day_in_utc(tmp_path: Path) -> None:
-    wanted = ReadingOptions(unit=0.5, start=dt.time(0), end=dt.time(0, 0, 0, 20))
+    wanted = ReadingOptions(start=dt.time(0), end=dt.time(0, 0, 0, 20))
     ((_, table),) = imported(written(tmp_path, TEXT), wanted)
     assert table.height == sum(UPDATES[number - 1].group < 20 for number, *_ in naive_books_of(UPDATES, 50))
 
@@ -209,8 +209,9 @@ def test_damaged_updates_are_refused(tmp_path: Path, damage: str) -> None:
     assert expected in refusal(written(tmp_path, make(), "x.csv"), kind="deltas")
 
 
-def test_fractions_need_a_unit(tmp_path: Path) -> None:
-    assert "; unit = 0.1 fits all sizes" in refusal(written(tmp_path, TEXT), ReadingOptions())
+def test_the_unit_is_derived_from_the_sizes(tmp_path: Path) -> None:
+    ((one, _),) = imported(written(tmp_path, TEXT), ReadingOptions())
+    assert (str(one.instrument.unit), one.derived) == ("0.1", True)
 
 
 def test_updates_under_other_names_are_recognised(tmp_path: Path) -> None:
@@ -237,17 +238,17 @@ def test_other_files_are_no_updates(tmp_path: Path) -> None:
 
 def test_tables_of_books_are_known_without_any_option(tmp_path: Path) -> None:
     path = written(tmp_path, snapshot_text(), "deribit_book_snapshot_5_2020-01-01_BTC-PERPETUAL.csv")
-    ((one, table),) = imported(path, ReadingOptions(unit=0.25))
+    ((one, table),) = imported(path, ReadingOptions())
     assert (one.stem, one.depth, one.reader, one.zone) == ("deribit_BTC-PERPETUAL_2020-01-01", 5, "table", "UTC")
-    assert table.row(0, named=True)["ask_px_04"] == 7204.5 * 0.25
-    assert table["ask_sz_04"].to_list() == list(range(5, 35))
-    assert table["bid_sz_01"].to_list() == [4] * 30
+    assert table.row(0, named=True)["ask_px_04"] == 7204.5
+    assert table["ask_sz_04"].to_list() == [size / 4 for size in range(5, 35)]
+    assert table["bid_sz_01"].to_list() == [1] * 30
     assert table["ts_event"].dt.epoch("us").to_list() == [MIDNIGHT + row * 3600 * 10**6 * 23 // 30 for row in range(30)]
 
 
 def test_a_day_of_utc_is_two_days_in_new_york(tmp_path: Path) -> None:
     path = written(tmp_path, snapshot_text(), "books.csv")
-    said = refusal(path, ReadingOptions(unit=0.25, zone="America/New_York"))
+    said = refusal(path, ReadingOptions(zone="America/New_York"))
     assert "must have a time on 2019-12-31, as in the first row, was 2020-01-01 05:" in said
     assert said.endswith("; days are in America/New_York time, zone = NAME changes that")
 
@@ -258,24 +259,22 @@ def test_damaged_tables_of_books(tmp_path: Path) -> None:
         text.replace("bids[0].price", "bids[0].cost", 1): "lacks columns bid_px_00",
         text[:-20]: "Expected 24 columns",
         text.replace("7200.5", "soon", 1): "'soon'",
-        text.replace(",0.25,", ",0.251,", 1): "was 0.251; unit = 0.001 fits all sizes",
+        text.replace(",0.25,", ",-0.25,", 1): "sizes from 0 to 1e14, was -0.25",
         text.replace("deribit", "", 1): "row 1 of books.csv: venue must be a name",
     }.items():
-        assert expected in refusal(written(tmp_path, damage, "books.csv"), ReadingOptions(unit=0.25))
-    ((one, _),) = imported(
-        written(tmp_path, text.replace("bids[3].price", "x", 1), "books.csv"), ReadingOptions(unit=0.25)
-    )
+        assert expected in refusal(written(tmp_path, damage, "books.csv"), ReadingOptions())
+    ((one, _),) = imported(written(tmp_path, text.replace("bids[3].price", "x", 1), "books.csv"), ReadingOptions())
     assert one.depth == 3  # as with any table, levels up to the first that is not whole
 
 
 def test_inspect_and_calibrate_work_in_utc(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path, out = written(tmp_path, snapshot_text(400), "books.csv"), tmp_path / "out"
-    words = ["market", "import", str(path), "--unit", "0.25", "--out", str(out)]
+    words = ["market", "import", str(path), "--out", str(out)]
     assert command(words) == 0
     assert command(["market", "inspect", str(out)]) == 0
     said = capsys.readouterr().out
     assert "Days and hours of deribit_BTC-PERPETUAL_2020-01-01 are in UTC time." in said
-    assert "Sizes of deribit_BTC-PERPETUAL_2020-01-01 are in units of 0.25, and prices are per unit." in said
+    assert "BTC-PERPETUAL: quantities in multiples of 0.01 shares, ticks of 0.5, amounts in USD" in said
     window = TimeWindow(dt.time(1), dt.time(21), 10)
     found = calibrate(RecordingStore(out), "BTC-PERPETUAL", quantities=[1, 2, 3], window=window)
     assert found.fits["deribit"].samples == 10

@@ -539,6 +539,7 @@ class UpdateReader:
     """Yields the best levels of every book after each message that changed them; days are UTC by default."""
 
     name = "deltas"
+    fractional = True
 
     @staticmethod
     def recognises(path: Path) -> bool:
@@ -550,7 +551,7 @@ class UpdateReader:
 
     def __init__(self, path: Path, options: ReadingOptions) -> None:
         self.source, self.options = path, options
-        self.unit, self.zone = options.unit or 1.0, options.zone or "UTC"
+        self.zone = options.zone or "UTC"
         self.depth = options.kept(options.depth or 50)  # updates do not state how many levels the feed has
         if not _is_json(path) and not _is_tardis(_header(path)):
             expected = "book updates: a table with columns is_snapshot, side, price and amount, or JSON lines"
@@ -582,7 +583,7 @@ class UpdateReader:
         today = frame.filter(polars.col("ts_event").cast(polars.Int64).is_between(begin, end, closed="left"))
         wanted, other = self.options.within(today, self.date, self.zone), frame.height - today.height
         labelled, word = label_reading_rows(wanted, venue, symbol), "line" if _is_json(self.source) else "row"
-        kept = to_snapshots(labelled, self.depth, self.unit, source=self.source.name, word=word)
+        kept = to_snapshots(labelled, self.depth, fractional=True, source=self.source.name, word=word)
         notes = {"other_days": other} if other else {}
         return ReaderPart(venue, symbol, kept, deeper=int(wanted["deeper"].sum()), gaps=gaps, notes=notes)
 

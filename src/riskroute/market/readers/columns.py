@@ -1,9 +1,4 @@
-"""Columns of third-party tables: their names, timestamps in any usual form, sizes in fractional units.
-
-Orders, splits and queues count whole shares. Coins trade in fractions, so one share may be declared as, say, 0.0001
-coins: sizes are divided by that unit and must then be whole, and prices are multiplied by it, so that shares times
-price is still money.
-"""
+"""Columns of third-party tables: their names, and timestamps in any usual form."""
 
 from __future__ import annotations
 
@@ -12,17 +7,14 @@ import json
 import os
 import re
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from decimal import Decimal
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
 
 import polars
 
 from riskroute.core.errors import DataError, InputError
 from riskroute.core.text import one_line_error, shown
-from riskroute.core.validation import real_number, valid_path
+from riskroute.core.validation import valid_path
 from riskroute.market.clock import YEARS
 from riskroute.market.schema import MOST_LEVELS, TIME, level_columns
 
@@ -221,52 +213,3 @@ def _first_has(column: polars.Series, pattern: str) -> bool:
     """Return whether the first string of a column matches a pattern."""
     first = column.drop_nulls().head(1)
     return bool(len(first)) and bool(first.str.contains(pattern)[0])
-
-
-@dataclass(frozen=True)
-class SizeColumn:
-    """Size of one share in the units of a source, such as 0.0001 coins; converts sizes, and explains odd ones.
-
-    >>> SizeColumn(1).explain([2.0, 0.5, 0.125]), SizeColumn(0.1).explain([0.5, 0.125]), str(SizeColumn(1e-05))
-    ('0.5; unit = 0.001 fits all sizes', '0.125; unit = 0.001 fits all sizes', '0.00001')
-    """
-
-    unit: float
-
-    MOST: ClassVar[int] = 10**14  # units per size: up to here a float64 distinguishes whole numbers from fractions
-    FINE: ClassVar[float] = 2.0**-50  # relative rounding error of a quotient of float64s
-
-    def __post_init__(self) -> None:
-        real_number("unit", self.unit, minimum=1e-12, maximum=1e12)
-
-    def __str__(self) -> str:
-        return f"{Decimal(f'{self.unit:.15g}'):f}"  # without an exponent
-
-    def count(self, name: str, kind: Any) -> tuple[polars.Expr, polars.Expr | None]:
-        """Return expressions for the sizes of a column in units, and for which are fractional (None if none can be)."""
-        size = polars.col(name)
-        if self.unit == 1:
-            return size, None if kind.is_integer() else size % 1 != 0
-        count = size.cast(polars.Float64) / self.unit
-        near = (count - count.round()).abs() <= (2.0**-21 if kind == polars.Float32 else self.FINE) * count.abs()
-        return count.round(), ~(near & count.is_between(0, self.MOST))
-
-    @property
-    def requirement(self) -> str:
-        """Required form of sizes, for error messages."""
-        if self.unit == 1:
-            return "sizes whole numbers up to 4294967295"
-        return f"sizes whole multiples of {self}, up to {self.MOST} units"
-
-    def explain(self, sizes: Iterable[Any]) -> str:
-        """Return as text the first size that is not a whole number of units, and a unit that fits all."""
-        found = [float(size) for size in sizes if size is not None]
-        counts = [size / self.unit for size in found]
-        whole = [0 <= n <= self.MOST and abs(n - round(n)) <= self.FINE * abs(n) for n in counts]
-        odd = [size for size, fits in zip(found, whole, strict=True) if not fits]
-        if not odd:
-            return ", ".join(f"{size:.15g}" for size in found)
-        decimals = [Decimal(repr(size)).normalize() for size in odd[:1000] if 0 <= size < self.MOST]
-        exponent = min((int(size.as_tuple().exponent) for size in decimals), default=0)
-        offer = f"; unit = {Decimal(1).scaleb(exponent):f} fits all sizes" if -12 <= exponent < 0 else ""
-        return f"{odd[0]:.15g}{offer}"

@@ -14,6 +14,7 @@ import numpy as np
 import polars
 
 from riskroute.core.errors import DataError, InputError
+from riskroute.core.instrument import TRADING_ZONE, Instrument, check_zone
 from riskroute.core.text import one_line_error, shown
 from riskroute.core.validation import (
     LONGEST_SYMBOL,
@@ -25,8 +26,7 @@ from riskroute.core.validation import (
     valid_list,
     whole_number,
 )
-from riskroute.market.clock import TRADING_ZONE, YEARS, check_clock_time, check_zone, clock_stamp
-from riskroute.market.readers.columns import SizeColumn
+from riskroute.market.clock import YEARS, check_clock_time, clock_stamp
 from riskroute.market.schema import EVENT_SCHEMA, MOST_LEVELS, snapshot_schema
 
 ITCH_LEVELS = 50  # largest number of levels per side of order-by-order files; itch-book provides no more
@@ -65,12 +65,12 @@ class ReadingOptions:
     columns : dict[str, str]
         Column names of a table, ours to theirs: ``{"bid_px_00": "BestBid"}`` or, for all levels,
         ``{"bid_px_{}": "bids[{}].price"}``.
-    unit : float, optional
-        Size of one share in the file's units, for tables and updates with fractional sizes.
     zone : str, optional
         Time zone of days and hours, for tables and updates; default: New York, UTC for crypto files.
     lot : int, optional
         Shares per unit of size, for TAQ quotes; default: round lots of 100.
+    instruments : dict[str, Instrument]
+        Declared instruments by symbol; default: derived from the data.
     """
 
     symbols: tuple[str, ...] = ()
@@ -80,10 +80,10 @@ class ReadingOptions:
     date: dt.date | None = None
     venue: str | None = None
     columns: dict[str, str] = field(default_factory=dict)
-    unit: float | None = None
     zone: str | None = None
     lot: int | None = None
     venue_names: dict[str, str] = field(default_factory=dict)
+    instruments: dict[str, Instrument] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if_given(whole_number, "depth", self.depth, maximum=MOST_LEVELS)
@@ -101,9 +101,8 @@ class ReadingOptions:
         if names and self.venue is not None:
             raise InputError(f"give either venue or venue_names, not both; venue was {self.venue!r}")
         if_given(check_zone, "zone", self.zone)
-        if self.unit is not None:
-            SizeColumn(self.unit)
-            object.__setattr__(self, "unit", float(self.unit))
+        declared = instance_of("instruments", self.instruments, dict, "a dictionary of instruments by symbol")
+        valid_list("instruments", list(declared.values()), Instrument, "instruments")
         if_given(check_clock_time, "start", self.start)
         if_given(check_clock_time, "end", self.end)
         columns = instance_of("columns", self.columns, dict, "a dictionary of our names to those of the file")
@@ -181,29 +180,35 @@ def label_reading_rows(frame: polars.DataFrame, venue: str, symbol: str) -> pola
 
 
 def to_snapshots(
-    frame: polars.DataFrame, depth: int, unit: float = 1, *, source: str = "the source", word: str = "row"
+    frame: polars.DataFrame,
+    depth: int,
+    *,
+    fractional: bool = False,
+    source: str = "the source",
+    word: str = "row",
 ) -> polars.DataFrame:
     """Convert a frame to the columns and types of a snapshot table.
 
     A level needs a finite price above 0 and a size other than 0; deeper levels move up to close gaps. A price without a
-    size is refused. Sizes are divided by ``unit``, prices multiplied by it. Errors name ``source`` and call a row
+    size is refused, and so is a size with decimals unless ``fractional``. Errors name ``source`` and call a row
     ``word``.
     """
-    schema, given = snapshot_schema(depth, unit), frame.schema
-    levels, fractions = [], []
+    schema, given = snapshot_schema(depth, fractional=fractional), frame.schema
+    levels, odd = [], []
     _check_sized(frame, depth, (source, word))
     for level in range(depth):
         for side in ("bid", "ask"):
             price, size = f"{side}_px_{level:02d}", f"{side}_sz_{level:02d}"
             there = _priced(price) & (polars.col(size) != 0)
-            count, fraction = SizeColumn(unit).count(size, given[size])
-            if fraction is not None:
-                fractions.append(there & fraction)
+            if fractional:
+                odd.append(there & ~polars.col(size).is_between(0, 1e14))
+            elif not given[size].is_integer():
+                odd.append(there & (polars.col(size) % 1 != 0))
             levels += [
-                polars.when(there).then(polars.col(price) * unit if unit != 1 else polars.col(price)).alias(price),
-                polars.when(there).then(count).otherwise(0).alias(size),
+                polars.when(there).then(polars.col(price)).alias(price),
+                polars.when(there).then(polars.col(size)).otherwise(0).alias(size),
             ]
-    return _closed(_typed(frame, schema, (source, word), levels, fractions, unit), depth)
+    return _closed(_typed(frame, schema, (source, word), levels, odd), depth)
 
 
 def count_reading_half_levels(frame: polars.DataFrame, depth: int) -> int:
@@ -278,16 +283,17 @@ def _typed(
     place: tuple[str, str],
     changes: Sequence[polars.Expr] = (),
     faults: Sequence[polars.Expr] = (),
-    unit: float = 1,
 ) -> polars.DataFrame:
     """Cast a frame to a schema; raise a `DataError` that locates the first row that does not fit."""
-    expected = f"prices must be numbers and {SizeColumn(unit).requirement}"
+    whole = polars.UInt32 in schema.values()
+    expected = f"prices must be numbers and sizes {'whole numbers up to 4294967295' if whole else 'from 0 to 1e14'}"
     changed = frame
     try:
         odd = frame.filter(polars.any_horizontal(faults)) if faults else frame.head(0)
         if odd.height:
-            sizes = odd.select(name for name in schema if "_sz_" in name).to_numpy()
-            raise DataError(f"{_where(odd, place)}: {expected}, was {SizeColumn(unit).explain(sizes.ravel())}")
+            sizes = odd.select(name for name in schema if "_sz_" in name).row(0)
+            bad = next((size for size in sizes if not (0 <= (size or 0) <= 1e14) or (whole and (size or 0) % 1)), sizes)
+            raise DataError(f"{_where(odd, place)}: {expected}, was {bad}")
         changed = frame.with_columns(changes)
         return changed.select([polars.col(name).cast(kind) for name, kind in schema.items()])
     except polars.exceptions.PolarsError as error:

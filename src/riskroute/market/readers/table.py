@@ -9,10 +9,11 @@ from pathlib import Path
 import polars
 
 from riskroute.core.errors import DataError, NoBooksError
+from riskroute.core.instrument import TRADING_ZONE
 from riskroute.core.runtime import require_extra
 from riskroute.core.text import one_line_error
 from riskroute.core.validation import LONGEST_SYMBOL, LONGEST_VENUE, is_valid_name, valid_name_rule
-from riskroute.market.clock import TRADING_ZONE, clock_day_limits, date_in_name, local_day
+from riskroute.market.clock import clock_day_limits, date_in_name, local_day
 from riskroute.market.readers.columns import TimeColumn, has_tardis_columns, table_columns
 from riskroute.market.readers.csv_files import (
     csv_file_errors,
@@ -38,6 +39,7 @@ class TableReader:
     """Yields the snapshots of one day; prices are in dollars, days in New York time by default."""
 
     name = "table"
+    fractional = True
     ROWS = 100_000  # per chunk of a table with 24 columns; wider tables have fewer
 
     def __init__(self, path: Path, options: ReadingOptions) -> None:
@@ -61,7 +63,6 @@ class TableReader:
                 f"(columns = {{'bid_px_00': NAME}} declares other names)"
             )
         self.depth = options.kept(self.levels)
-        self.unit = options.unit or 1.0
         self.zone = options.zone or ("UTC" if has_tardis_columns(first.columns) else TRADING_ZONE)
         self._times = TimeColumn(path, "ts_event", self.zone)
         stamp = self._times.read(first[self._names["ts_event"]]).cast(polars.Int64)[0]
@@ -95,7 +96,7 @@ class TableReader:
 
     def _part(self, venue: str, symbol: str, rows: polars.DataFrame) -> ReaderPart:
         known, rows = min(self.depth + 1, self.levels), label_reading_rows(rows, venue, symbol)
-        whole = to_snapshots(rows, known, self.unit, source=self.source.name)
+        whole = to_snapshots(rows, known, fractional=True, source=self.source.name)
         kept, deeper = keep_schema_levels(self.options.within(whole, self.date, self.zone), self.depth)
         halves = count_reading_half_levels(self.options.within(rows, self.date, self.zone), known)
         return ReaderPart(venue, symbol, kept, deeper=deeper, notes={"half_levels": halves} if halves else {})

@@ -1,0 +1,312 @@
+"""Instruments: units, ticks, money, trading sessions and order protection of traded symbols.
+
+Inside riskroute a quantity is a whole number of units, and a price is quoted for a quantity of 1. Outside, quantities
+are natural numbers (0.25 BTC, 3 contracts, 1,000 shares) and amounts are in the quote currency. The price of a quantity
+times that quantity times the multiplier is money, so one unit at a price of 1 is worth ``unit * multiplier``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from functools import cached_property
+from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from riskroute.core.config import read_toml_config
+from riskroute.core.errors import DataError, InputError
+from riskroute.core.text import shown
+from riskroute.core.validation import LONGEST_SYMBOL, as_name, one_of, true_or_false, valid_day, valid_path
+
+TRADING_ZONE = "America/New_York"  # default zone of days and hours
+PROTECTIONS = NO_PROTECTION, REG_NMS = ("none", "reg-nms")  # REG_NMS: Rule 611 of Regulation NMS (US equities)
+LARGEST_QUANTITY = 10**14  # units of an order: up to here float64 sizes distinguish whole numbers from fractions
+_SECOND = 1_000_000_000  # nanoseconds
+_ROUNDING = 2.0**-50  # relative rounding error of a product of float64 numbers
+
+
+@dataclass(frozen=True)
+class Instrument:
+    """A traded symbol.
+
+    Parameters
+    ----------
+    symbol : str
+        Name of the instrument; empty if unknown.
+    unit : Decimal
+        Smallest quantity; all quantities are multiples of it.
+    tick : Decimal
+        Smallest price step.
+    lot : Decimal, optional
+        Order sizes of the venues are multiples of it; default: the unit.
+    minimum_quantity, minimum_notional : Decimal
+        Smallest order that venues accept, as a quantity and as an amount; 0: no minimum.
+    quantity : str
+        What is counted, in the plural: ``shares``, ``contracts``, ``BTC``.
+    currency : str
+        Quote currency.
+    multiplier : Decimal
+        Money per 1 of price for a quantity of 1, such as 50 for an index future.
+    zone : str
+        Time zone of days and hours.
+    hours : str
+        Trading session as OPEN-CLOSE in the zone; a session such as 18:00-17:00 begins on the day before. Empty: the
+        market is continuous, or its hours are unknown, and days end at midnight.
+    protection : str
+        ``reg-nms``: better displayed prices are taken first, whatever the fees. ``none``: the cheapest quantity after
+        fees is taken first.
+    negative_prices : bool
+        Whether prices may be zero or negative.
+
+    Examples
+    --------
+    >>> coin = Instrument("BTCUSDT", unit="0.00001", tick="0.01", quantity="BTC", currency="USDT", zone="UTC")
+    >>> coin.units("0.25"), coin.quantity_text(25_000), coin.money_text(12.5)
+    (25000, '0.25 BTC', '12.50 USDT')
+    >>> Instrument(quantity="contracts", multiplier=50).value
+    50.0
+    """
+
+    symbol: str = ""
+    unit: Decimal = Decimal(1)
+    tick: Decimal = Decimal("0.01")
+    lot: Decimal | None = None
+    minimum_quantity: Decimal = Decimal(0)
+    minimum_notional: Decimal = Decimal(0)
+    quantity: str = "shares"
+    currency: str = "USD"
+    multiplier: Decimal = Decimal(1)
+    zone: str = TRADING_ZONE
+    hours: str = ""
+    protection: str = NO_PROTECTION
+    negative_prices: bool = False
+
+    def __post_init__(self) -> None:
+        if self.symbol:
+            as_name("symbol", self.symbol, longest=LONGEST_SYMBOL)
+        for name, least in (("unit", Decimal("1e-12")), ("tick", Decimal("1e-12")), ("multiplier", Decimal("1e-12"))):
+            self._store(name, valid_decimal(name, getattr(self, name), minimum=least, maximum=Decimal("1e12")))
+        for name in ("minimum_quantity", "minimum_notional"):
+            self._store(name, valid_decimal(name, getattr(self, name), minimum=Decimal(0)))
+        self._store("lot", valid_decimal("lot", self.lot or self.unit, minimum=self.unit))
+        if self.lot is not None and self.lot % self.unit:
+            raise InputError(f"lot must be a multiple of the unit, {decimal_text(self.unit)}, was {self.lot}")
+        as_name("quantity", self.quantity, longest=16)
+        as_name("currency", self.currency, longest=16)
+        check_zone("zone", self.zone)
+        if self.hours:
+            try:
+                parse_session_hours(self.hours)
+            except ValueError as error:
+                raise InputError(f"hours must be {error}, was {shown(self.hours)}") from None
+        one_of("protection", self.protection, PROTECTIONS)
+        true_or_false("negative_prices", self.negative_prices)
+
+    def _store(self, name: str, value: Decimal) -> None:
+        object.__setattr__(self, name, value)
+
+    # quantities
+
+    def units(self, quantity: Any, name: str = "quantity") -> int:
+        """Return a natural quantity as a whole number of units."""
+        given = valid_decimal(name, quantity, minimum=Decimal(0))
+        count = given / self.unit
+        if count != count.to_integral_value():
+            raise InputError(f"{name} must be a multiple of {self._named(self.unit)}, the unit, was {shown(quantity)}")
+        if count > LARGEST_QUANTITY:
+            raise InputError(f"{name} must be at most {LARGEST_QUANTITY:,} units, was {int(count):,}")
+        return int(count)
+
+    def natural(self, units: float) -> Decimal:
+        """Return a number of units as a natural quantity; a fractional number of units is rounded to 15 digits."""
+        count = Decimal(units) if isinstance(units, int) else Decimal(f"{units:.15g}")
+        return count * self.unit
+
+    def quantity_text(self, units: float) -> str:
+        """Return a number of units as text, such as ``0.25 BTC``."""
+        return self._named(self.natural(units))
+
+    def _named(self, quantity: Decimal) -> str:
+        singular = quantity == 1 and self.quantity.islower() and self.quantity.endswith("s")
+        return f"{decimal_text(quantity)} {self.quantity[:-1] if singular else self.quantity}"
+
+    @cached_property
+    def lot_units(self) -> int:
+        """The lot in units."""
+        return int((self.lot or self.unit) / self.unit)
+
+    @cached_property
+    def unit_size(self) -> float:
+        """The unit as a float."""
+        return float(self.unit)
+
+    # prices and money
+
+    @cached_property
+    def price_step(self) -> float:
+        """The tick as a float."""
+        return float(self.tick)
+
+    @cached_property
+    def value(self) -> float:
+        """Money of one unit at a price of 1."""
+        return float(self.unit * self.multiplier)
+
+    def money_text(self, amount: float | None, digits: int = 2) -> str:
+        """Return an amount in the quote currency as text, such as ``12.50 USD``; a dash for None."""
+        if amount is None:
+            return "-"
+        text = f"{amount:,.{digits}f}"
+        return f"{text if text.strip('-0.,') else text.lstrip('-')} {self.currency}"
+
+    # sessions
+
+    def session(self, day: dt.date) -> tuple[int, int]:
+        """Return the beginning and the end of the session of a day, in UTC nanoseconds."""
+        valid_day("day", day)
+        if not self.hours:
+            return _stamp(day, dt.time(0), self.zone), _stamp(day + dt.timedelta(days=1), dt.time(0), self.zone)
+        opens, closes = parse_session_hours(self.hours)
+        first = day - dt.timedelta(days=1) if opens >= closes else day
+        return _stamp(first, opens, self.zone), _stamp(day, closes, self.zone)
+
+    def session_day(self, stamp: int) -> dt.date:
+        """Return the day whose session a time (UTC nanoseconds) belongs to; between sessions, the next one."""
+        day = dt.datetime.fromtimestamp(stamp // _SECOND, ZoneInfo(self.zone)).date()
+        return day + dt.timedelta(days=1) if self.hours and stamp >= self.session(day)[1] else day
+
+    # plain values
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values, decimals as text; `instrument_from_plain` reverses it."""
+        values = {item.name: getattr(self, item.name) for item in dataclasses.fields(self)}
+        return {name: decimal_text(one, "") if isinstance(one, Decimal) else one for name, one in values.items()}
+
+    def describe(self) -> str:
+        """Return a sentence about units, ticks, currency, session and protection."""
+        parts = [f"quantities in multiples of {self._named(self.unit)}", f"ticks of {decimal_text(self.tick)}"]
+        if self.multiplier != 1:
+            parts.append(f"multiplier {decimal_text(self.multiplier)}")
+        hours = f"session {self.hours}" if self.hours else "days from midnight"
+        parts += [f"amounts in {self.currency}", f"{hours} {self.zone}", f"order protection {self.protection}"]
+        return f"{self.symbol or 'instrument'}: {', '.join(parts)}."
+
+
+def instrument_from_plain(symbol: str, values: Any, where: str = "") -> Instrument:
+    """Build an instrument from plain values by field name; errors name the symbol and ``where``."""
+    place = f"instrument {symbol}{where}"
+    known = [item.name for item in dataclasses.fields(Instrument)]
+    if not isinstance(values, Mapping):
+        raise DataError(f"{place} must be a table of {', '.join(known)}, was {shown(values)}")
+    for name in values:
+        if name not in known:
+            raise DataError(f"unknown field {shown(name)} of {place}; fields are {', '.join(known)}")
+    if values.get("symbol", symbol) != symbol:
+        raise DataError(f"symbol of {place} must be left out or {symbol}, was {shown(values['symbol'])}")
+    try:
+        return Instrument(**{**values, "symbol": symbol})
+    except InputError as error:
+        raise DataError(f"{place}: {error}") from None
+
+
+def load_instruments(path: str | os.PathLike[str]) -> dict[str, Instrument]:
+    """Read the tables ``[instruments.SYMBOL]`` of a TOML file."""
+    file = valid_path("instruments", path)
+    tables = read_toml_config(file).get("instruments")
+    if not isinstance(tables, dict) or not tables:
+        raise DataError(f"{file} must have a table [instruments.SYMBOL] per symbol, had none")
+    return {symbol: instrument_from_plain(symbol, values, f" in {file}") for symbol, values in tables.items()}
+
+
+def decimal_step(values: Any, largest: Decimal = Decimal(1)) -> Decimal:
+    """Return the power of ten from 1e-12 to ``largest`` of which all finite values are multiples; the largest such.
+
+    >>> str(decimal_step([3.0, 0.25])), str(decimal_step([100.0])), str(decimal_step([0.1 + 0.2]))
+    ('0.01', '1', '0.1')
+    """
+    import numpy as np
+
+    given = np.abs(np.asarray(values, dtype=np.float64).ravel())
+    left = given[np.isfinite(given)]
+    for digits in range(-largest.adjusted(), 12):
+        scaled = left * 10.0**digits
+        left = left[np.abs(scaled - np.round(scaled)) > _ROUNDING * scaled]
+        if not len(left):
+            return Decimal(1).scaleb(-digits)
+    return Decimal(1).scaleb(-12)
+
+
+def valid_decimal(name: str, value: Any, *, minimum: Decimal | None = None, maximum: Decimal | None = None) -> Decimal:
+    """Return a number or its text as an exact decimal; a float is rounded to 15 digits."""
+    number = value
+    if not isinstance(value, Decimal):
+        plain = isinstance(value, int | float | str) and not isinstance(value, bool)
+        try:
+            text = f"{value:.15g}" if isinstance(value, float) else str(value).strip()
+            number = Decimal(text) if plain else Decimal("nan")
+        except InvalidOperation:
+            number = Decimal("nan")
+    limits = [(word, limit) for word, limit in (("at least", minimum), ("at most", maximum)) if limit is not None]
+    if not number.is_finite() or (minimum is not None and number < minimum) or (maximum and number > maximum):
+        expected = " and ".join(f"{word} {decimal_text(limit)}" for word, limit in limits)
+        raise InputError(f"{name} must be {f'a number of {expected}' if expected else 'a number'}, was {shown(value)}")
+    return number if number.adjusted() > 15 else number.normalize() + 0
+
+
+def decimal_text(value: Decimal, separator: str = ",") -> str:
+    """Return a decimal in full, without trailing zeros.
+
+    >>> decimal_text(Decimal("1E+3")), decimal_text(Decimal("0.2500")), decimal_text(Decimal("1e-8"))
+    ('1,000', '0.25', '0.00000001')
+    """
+    text = format(value, f"{separator}f")
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def plain_number(value: Decimal) -> int | float:
+    """Return a decimal as the number that JSON shows: an integer if it is one.
+
+    >>> plain_number(Decimal("1000")), plain_number(Decimal("0.25"))
+    (1000, 0.25)
+    """
+    return int(value) if value == value.to_integral_value() else float(value)
+
+
+def parse_session_hours(text: str) -> tuple[dt.time, dt.time]:
+    """Return the times of OPEN-CLOSE, or raise `ValueError` with the expected form.
+
+    >>> parse_session_hours("18:00-17:00")
+    (datetime.time(18, 0), datetime.time(17, 0))
+    """
+    try:
+        opens, closes = (dt.time.fromisoformat(part.strip()) for part in text.split("-"))
+    except (ValueError, AttributeError):
+        raise ValueError("two times such as 09:30-16:00") from None
+    if opens.tzinfo is not None or closes.tzinfo is not None:
+        raise ValueError("two times without a zone, such as 09:30-16:00")
+    return opens, closes
+
+
+def check_zone(field: str, value: Any) -> str:
+    """Return ``value`` if it names a time zone, else raise `InputError`.
+
+    >>> check_zone("zone", "UTC"), check_zone("zone", "Europe/London")
+    ('UTC', 'Europe/London')
+    """
+    try:
+        return ZoneInfo(value).key
+    except (ZoneInfoNotFoundError, OSError, ValueError, TypeError, AttributeError):
+        expected = f"a time zone such as UTC or {TRADING_ZONE}"
+        raise InputError(f"{field} must be {expected}, was {shown(value)}") from None
+
+
+def _stamp(day: dt.date, moment: dt.time, zone: str) -> int:
+    local = dt.datetime.combine(day, moment, tzinfo=ZoneInfo(zone))
+    return int(local.timestamp()) * _SECOND + moment.microsecond * 1000
+
+
+SHARES = Instrument()  # of an unknown symbol, without order protection
