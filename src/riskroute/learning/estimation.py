@@ -39,7 +39,7 @@ class LeastSquaresEstimate:
 
 
 class _Solver:
-    """Solves ``(ridge I + sum_i w_i a_i a_i') x = sum_i w_i y_i a_i`` for several ``y``."""
+    """Solver of ``(ridge I + sum_i w_i a_i a_i') x = sum_i w_i y_i a_i`` for several ``y``."""
 
     def __init__(self, rows: Matrix, weights: Vector, ridge: float) -> None:
         self.root = np.sqrt(weights)

@@ -5,8 +5,8 @@ without waiting for earlier rewards, and collects rewards into tallies of the pl
 
 - A policy that may learn at any time (``waits`` is False) learns from the rewards received so far and makes a new plan
   when all rounds of its plan are issued. Later rewards are learned with the next plan.
-- A phased policy (``waits`` is True) ends a phase when all its tickets are settled or abandoned. Further tickets before
-  that carry its recommendation, and their rewards are not learned.
+- A phased policy (``waits`` is True) ends a phase when all its tickets are settled or abandoned. Until then, further
+  tickets carry its recommendation, and their rewards are not learned.
 
 With at most one open ticket, decisions equal those of `select` and `update`, bit for bit.
 """

@@ -302,7 +302,7 @@ def _linear(summary: _Summary, panel: str) -> _Verdict:
 
 @_figure4_claim("RiskUCB falls behind over time")
 def _ucb_falls_behind(summary: _Summary, panel: str) -> _Verdict:
-    """Check that RiskUCB's regret over the worse of RISE and RISE++ exceeds 1 and its value after 10 % of the rounds."""
+    """Check that RiskUCB's regret over the worse of RISE and RISE++ exceeds 1 and its value at 10 % of the rounds."""
     policies = summary["panels"][panel]["policies"]
     early, late = (
         {

@@ -26,7 +26,7 @@ class PaperChoices:
     regret : str
         Regret to average, one of `REGRETS`, whose expectations are equal.
     constant, ridge : float, optional
-        C-hat and lambda of RISE++ (default: its practical values).
+        C-hat and lambda of RISE++ (default: the values of its practical mode).
     delta : float, optional
         Failure probability of RISE++ and RiskUCB (default: ``1/T`` and ``1/T^2``).
     explored : float
