@@ -182,7 +182,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "fee": ({"fee": 10**18}, "fee of a child must be within"),
     "time": ({"sent_at": -1}, "times of a child must not be negative"),
     "from the future": ({"arrived": 2**62}, "arrived must be a time in the past"),
-    "old quotes": ({"arrived": 5}, "deadline must be within 3600 s of the arrival"),
+    "old quotes": ({"arrived": 5}, "deadline must be 0 to 3600 s after the arrival"),
 }
 
 

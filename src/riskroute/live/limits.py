@@ -55,12 +55,13 @@ def check_quote_limits(quotes: tuple[VenueQuote, ...]) -> None:
     """Raise `InputError` for books that are unsorted, crossed, out of range, or undated."""
     for quote in quotes:
         for side, sign, levels in (("bids", -1, quote.bids), ("asks", 1, quote.asks)):
+            where = f"{side} of {quote.venue} must"
             prices = [sign * price for price, _ in levels]
             if len(prices) > 1 and prices != sorted(prices):
-                raise InputError(f"{side} of {quote.venue} must have the best price first, was {shown(list(levels))}")
+                raise InputError(f"{where} have the best price first, was {shown(list(levels))}")
             for price, size in levels:
                 if not (0 < price <= LARGEST_PRICE and 0 <= size <= 10**12):
-                    raise InputError(f"{side} of {quote.venue} must be prices and sizes, was {(price, size)}")
+                    raise InputError(f"{where} be prices 1 to {LARGEST_PRICE}, sizes 0 to {10**12}, was {price, size}")
         bid, ask = touch_prices((quote,))
         if bid and ask and bid >= ask:
             raise InputError(f"bids of {quote.venue} must be below its asks, was {bid} against {ask}")
