@@ -75,7 +75,7 @@ class RefitWorker(BackgroundThread):
     Not a `ProcessPoolExecutor`, whose threads keep a service from ending while its process is stopped.
     """
 
-    least = 60.0  # of `limit`, in seconds; a refit takes a second or two
+    least = 60.0  # lower bound on `limit`, in seconds; a refit takes a second or two
 
     def __init__(self) -> None:
         # Seconds after which a call is abandoned and the process killed: four times the duration of the last call. Each

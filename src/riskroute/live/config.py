@@ -64,7 +64,7 @@ class _LogConfig(_Section):
     @model_validator(mode="after")
     def _one_store(self) -> _LogConfig:
         if (self.path is None) == (self.postgres is None):
-            raise ValueError("given either a path or a postgres address, and not both")
+            raise ValueError("given exactly one of path and postgres")
         return self
 
     def key(self) -> bytes:

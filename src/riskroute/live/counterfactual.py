@@ -144,7 +144,7 @@ def _horizon(order: ParentOrder) -> float:
 
 
 class _Displayed:
-    """The displayed side that an order takes from, less shares taken. Costs are in dollars against the arrival mid."""
+    """The displayed side an order takes from, less the shares taken. Costs are in dollars against the arrival mid."""
 
     def __init__(self, context: Context, levels: ExecutionLevels | None = None) -> None:
         if levels is None:

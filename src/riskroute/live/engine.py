@@ -42,7 +42,7 @@ from riskroute.routers.registry import router_bytes, router_from
 from riskroute.routers.router import Router
 
 _Value = TypeVar("_Value")
-_ORDER_KINDS = log_row_kind(events.Accepted), log_row_kind(events.Shadowed)  # of rows whose key is an order's
+_ORDER_KINDS = log_row_kind(events.Accepted), log_row_kind(events.Shadowed)  # kinds of rows keyed by order
 
 
 class _Call(NamedTuple):
@@ -325,7 +325,7 @@ class TradingEngine:
         return answer
 
     def known(self, key: str, digest: bytes) -> Future[Decision] | None:
-        """Return the answer to a repeated order, None for a new key; raise `KeyUsedError` if it is another order's."""
+        """Return a repeated order's answer, None for a new key; raise `KeyUsedError` if the key is another order's."""
         with self.lock:
             # After a failed write, the state may have orders that the log lacks.
             if not self.failed and (parent := self.state.parents.get(key)) is not None:

@@ -289,7 +289,7 @@ class MetricsView(Collector):
                 }
                 gauges |= {
                     "snapshot_seconds": ("Seconds to save the last snapshot", snapshots.seconds),
-                    "snapshot_lock_seconds": ("Seconds that it held the engine's lock", snapshots.encoding_seconds),
+                    "snapshot_lock_seconds": ("Lock time of the last snapshot in seconds", snapshots.encoding_seconds),
                     "snapshot_bytes": ("Bytes of the last snapshot and its archived orders", float(snapshots.bytes)),
                 }
             open_children = {name: float(use.open) for name, use in state.venues.items()}

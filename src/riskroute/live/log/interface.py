@@ -115,7 +115,7 @@ class Log(Protocol):
     def read(self, after: int = 0, limit: int | None = None) -> Iterator[LogRow]:
         """Yield up to ``limit`` rows with numbers above ``after``; -1 includes the header.
 
-        Raises `DataError`, which names the row, where the hash chain is broken.
+        Raises `DataError` where the hash chain is broken; the error names the row.
         """
 
     def head(self) -> LogHead:
