@@ -99,7 +99,7 @@ class DayBooks:
 
     @classmethod
     def of_tables(cls, tables: dict[str, polars.DataFrame], *, levels: int | None = None) -> Self:
-        """Combine the snapshot tables of several venues; keep the best ``levels``, default all."""
+        """Combine the snapshot tables of several venues; keep the best ``levels`` (default: all)."""
         if not tables:
             raise InputError("tables must have at least one venue, was empty")
         valid_list("tables", list(tables.values()), polars.DataFrame, "snapshot tables")
