@@ -60,7 +60,7 @@ class FencedError(LeaseError):
 class WriteError(StateError):
     """The store could not write, for example because the disk is full.
 
-    ``definite`` is whether certainly nothing was written; otherwise only reading the log again tells. ``cause`` may be
+    If ``definite``, nothing was written; otherwise only reading the log again shows what was written. ``cause`` may be
     shown to clients: it names no paths, hosts or users.
     """
 
@@ -74,7 +74,7 @@ class RefusedError(StateError):
 
 
 class OverloadedError(RefusedError):
-    """An order waited for too long before the router got to it; it may be sent again."""
+    """An order waited too long for the router; the client may send it again."""
 
 
 class KeyUsedError(InputError):
@@ -90,7 +90,7 @@ class MalformedRequestError(InputError):
 
 
 class UnknownOrderError(InputError):
-    """An unknown order."""
+    """The router holds no order with the requested key."""
 
 
 class RouterError(StateError):

@@ -477,8 +477,8 @@ class _BinanceFile:
             raise DataError(f"{chain.lost}: updates are missing and no later snapshot continues the book")
         if chain.last is None:
             raise DataError(
-                f'{self.source} has no snapshot ("lastUpdateId") that its updates continue; add the exchange\'s '
-                "snapshot as a separate line"
+                f'{self.source} has no snapshot ("lastUpdateId") that its updates continue; add the '
+                "exchange's snapshot as a separate line"
             )
         yield self._piece(check)
 
