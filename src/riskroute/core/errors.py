@@ -42,7 +42,7 @@ class KnownKeyError(Exception):
 
 
 class ConflictError(StateError):
-    """An entry has the kind and key of a row in the log, and another body."""
+    """An entry has the kind and key of a row in the log, but a different body."""
 
     def __init__(self, kind: str, key: str, seq: int) -> None:
         super().__init__(f"{kind} {shown(key)} is already in row {seq} of the log, with another body")
@@ -78,7 +78,7 @@ class OverloadedError(RefusedError):
 
 
 class KeyUsedError(InputError):
-    """An order has the idempotency key of another one."""
+    """An order has the idempotency key of another order."""
 
 
 class HaltedError(RefusedError):

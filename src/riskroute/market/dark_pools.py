@@ -1,4 +1,4 @@
-"""Dark pools, of which no public data exist: moments drawn relative to the lit venues, or a hidden-size mechanism.
+"""Dark pool models, as no public data exist: moments drawn relative to the lit venues, or a hidden-size mechanism.
 
 In the mechanism a pool holds some hidden size or none, trades at the lit mid by default, and reveals only the fill.
 """

@@ -72,7 +72,7 @@ def extrapolated_market_profits(books: SampledBooks, quantities: Integers, side:
     ``n`` shares, share ``m`` trades at distance ``d * m / n``.
 
     >>> books = SampledBooks(np.array([1]), np.array([[9.0]]), np.array([[2.0]]), np.array([[11.0]]), np.array([[2.0]]))
-    >>> extrapolated_market_profits(books, np.array([1, 2, 4])).tolist()  # $1 each for two, then $1 to $2
+    >>> extrapolated_market_profits(books, np.array([1, 2, 4])).tolist()  # two shares cost $1 each, two $1 to $2
     [[-1.0, -2.0, -5.0]]
     """
     prices, sizes = books.side("bid" if side == "sell" else "ask")

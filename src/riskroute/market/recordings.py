@@ -169,7 +169,7 @@ def _check_prices(frame: polars.DataFrame, source: object) -> None:
 
 
 class _BookWatch:
-    """Tracks the longest gap of a recording, and the seconds crossed or locked, in total and in the longest stretch."""
+    """Tracks the longest gap in the New York session, and the total and longest time of crossed or locked books."""
 
     def __init__(self, day: dt.date) -> None:
         self._session = [clock_stamp(day, moment) for moment in (dt.time(9, 30), dt.time(16))]  # New York

@@ -1,1 +1,1 @@
-"""A synthetic market: order flow, and files in the format in which an exchange publishes it."""
+"""A synthetic market: order flow, and its files in the format of an exchange."""
