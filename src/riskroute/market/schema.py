@@ -48,7 +48,7 @@ def level_columns(depth: int) -> list[str]:
 
 
 def snapshot_schema(depth: int, unit: float = 1) -> dict[str, polars.DataType | type[polars.DataType]]:
-    """Return columns and types of a snapshot table with ``depth`` levels; sizes in small units need 64 bits."""
+    """Return columns and types of a snapshot table with ``depth`` levels; sizes have 64 bits unless ``unit`` is 1."""
     sizes = polars.UInt32 if unit == 1 else polars.UInt64
     return _KEYS | {name: polars.Float64 if "_px_" in name else sizes for name in level_columns(depth)}
 

@@ -45,7 +45,7 @@ _TARDIS = {
 }
 # All our names in their order, with one level more than is kept, to detect that a table has more.
 _ORDER = {name: k for k, name in enumerate(dict.fromkeys([*_ALIASES, *level_columns(MOST_LEVELS + 1)]))}
-# Units of Unix times, in nanoseconds. A factor of a thousand separates them, so a count is a plausible date in one.
+# Units of Unix times, in nanoseconds. They differ by factors of a thousand, so a count is a plausible date in one only.
 UNITS = {"s": 10**9, "ms": 10**6, "us": 1000, "ns": 1}
 _COUNTED = (1990, 2200)  # first and last year accepted for Unix times
 
@@ -225,7 +225,7 @@ def _first_has(column: polars.Series, pattern: str) -> bool:
 
 @dataclass(frozen=True)
 class SizeColumn:
-    """Size of one share in the units of a source, such as 0.0001 coins; converts sizes, and explains odd ones.
+    """Size of one share in the units of a source, such as 0.0001 coins; converts sizes, and describes invalid ones.
 
     >>> SizeColumn(1).explain([2.0, 0.5, 0.125]), SizeColumn(0.1).explain([0.5, 0.125]), str(SizeColumn(1e-05))
     ('0.5; unit = 0.001 fits all sizes', '0.125; unit = 0.001 fits all sizes', '0.00001')
@@ -259,7 +259,7 @@ class SizeColumn:
         return f"sizes whole multiples of {self}, up to {self.MOST} units"
 
     def explain(self, sizes: Iterable[Any]) -> str:
-        """Return as text the first size that is not a whole number of units, and a unit that fits all."""
+        """Return as text the first size that is not a whole number of units, and a unit that fits all sizes."""
         found = [float(size) for size in sizes if size is not None]
         counts = [size / self.unit for size in found]
         whole = [0 <= n <= self.MOST and abs(n - round(n)) <= self.FINE * abs(n) for n in counts]
