@@ -129,5 +129,5 @@ def test_pool_fills_that_do_not_fit_the_order_are_refused() -> None:
             good.with_pools(wrong)
     with pytest.raises(InputError, match=fills):
         good._replace(extra=np.zeros(2)).with_pools((two, two))
-    with pytest.raises(InputError, match=r"^tables of an order must have one row per place and one column for 0, 1 .. U units$"):
+    with pytest.raises(InputError, match=r"^tables of an order must have one row per place and one column for 0, 1 "):
         good._replace(cost=LIMIT[:, :2].copy()).with_pools((two, two))
