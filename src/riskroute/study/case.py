@@ -134,7 +134,7 @@ class CaseStateDifference:
 class CaseLearningCost:
     """Exploration cost: the cost of orders minus that of the plans with the lowest estimated cost.
 
-    ``later_bps`` is the cost after the first day; None with one day. A negative cost: exploration paid off at once.
+    ``later_bps`` is the cost after the first day; None with one day. Below 0 exploration paid off at once.
     """
 
     first_day_bps: CaseEstimate
@@ -264,7 +264,7 @@ class StudyCase:
     - ``not_looking``: saving of the sweep against the static split, which ignores the books; None if ``static``
       was not played.
     - ``headroom_bps``: saving of perfect foresight against the benchmark rule.
-    - ``surface``: sensitivity to dark-pool assumptions; None without pools, orders for it, or two routers.
+    - ``surface``: sensitivity to dark-pool assumptions; None without pools or if ``surface_orders`` is 0.
     - ``routing_table``: where the router to use sends shares.
     - ``symbol``: the symbol; empty for several symbols pooled.
     - ``hours``, ``venues``: costs by hour, and by venue and pool, of the chosen router and the benchmark rule.

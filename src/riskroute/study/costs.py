@@ -253,7 +253,7 @@ class RouterCosts:
     slippage_bps: float | None = _measure("arrival slippage", "bps")
     fees_bps: float = _measure("fees", "bps")
     shortfall_bps: float | None = _measure("implementation shortfall", "bps")
-    opportunity_bps: float | None = _measure("opportunity cost (included)", "bps")
+    opportunity_bps: float | None = _measure("opportunity cost in shortfall", "bps")
     late_share: float = _measure("filled late or not at all", "%")
     sd_bps: float | None = _measure("standard deviation", "bps")
     es95_bps: float = _measure("expected shortfall 5 %", "bps")

@@ -254,7 +254,7 @@ def _sections(case: StudyCase) -> list[PageSection]:
         sections.append(PageSection("Cost by hour of the day", charts=(_hour_chart(case),)))
     if case.states:
         caption = f"{case.chosen} minus {rule}, by state of the market"
-        note = "Terciles of orders. Below zero the router saves; it is significant if the interval excludes zero."
+        note = "Terciles of orders. Below zero the router saves, significantly if the interval excludes zero."
         sections.append(
             PageSection(
                 "Where it saves and where it loses", tables=((caption, states_table(case.states)),), notes=(note,)
@@ -286,7 +286,7 @@ def _sections(case: StudyCase) -> list[PageSection]:
             f"{surface.estimated_share:.1%} of the volume is at estimated prices."
         )
         if surface.orders < found.orders:
-            text += " The answer is based on more orders; here routers learn from fewer."
+            text += " The answer is based on more orders, from which its routers learned."
         title = f"Saving of {surface.router} against {surface.against}"
         cells = {(f"x {one.presence:g}", f"x {one.adverse:g}"): one.saving_bps for one in surface.points}
         unit = "saving, bps, with 95 % confidence intervals"

@@ -44,7 +44,7 @@ class DarkBelief:
         self.half_life = real_number("half_life", half_life, above=0)
         self.sizes: dict[str, Hazards] = {}
         self.tests: dict[str, RegressionResidualTest] = {}
-        self.adverse: dict[str, list[float]] = {}  # by pool: sum and number of unpredicted costs (half-spreads a share)
+        self.adverse: dict[str, list[float]] = {}  # by pool: sum of unpredicted costs (half-spreads per share), count
         self.lenders: Sequence[DarkBelief] = ()  # beliefs of other symbols, to borrow evidence from
         self.last, self.resets = 0, 0
         # caches, valid until the next observation: moments for the last ``shares`` requested, and stacked posteriors

@@ -259,7 +259,7 @@ class LitBelief:
     def _rows(
         self, public: PublicData, market: MarketFeatures, posted: _PostingFeatures
     ) -> MeanVarianceRegressionRows | None:
-        """Return regression rows of the smallest, middle and largest size by venue; venue pairs of the largest."""
+        """Return rows for the smallest, middle and largest size at every venue, and venue pairs for the largest."""
         context, half = public.context, market.half_spread
         venues = [v for v, name in enumerate(context.books.venues) if public.outcomes.get(name, {}).get("limit")]
         venues = [v for v in venues if posted.there[v]]
@@ -388,7 +388,7 @@ def _posting_tables(
 ) -> tuple[Integers, Matrix, Matrix, Matrix]:
     """Return the venues to post at, cost and own variance of limit orders there, ``(m, n)``, and their fill model.
 
-    The result equals features of `_posting_features` and `_fill_fraction` times coefficients, without their matrix.
+    The results equal `_mean_features` and `_var_features` times their coefficients; these matrices are not built.
     """
     prices, queues, bids, asks = venues[0], venues[1], venues[2], venues[3]
     makers, flows, effects, trust = venues[4], venues[5], venues[6], coef[-1]

@@ -151,7 +151,7 @@ _FURTHEST = 2  # ticks behind the best price are capped here: 0, 1, or at least 
 
 @dataclass(frozen=True)
 class _OutflowSample:
-    """Horizon of a past order and, by venue, ticks behind the best price, outflow, and outflow per second before it."""
+    """Horizon of a past order and, by venue, ticks behind the best price, outflow, and outflow rate before arrival."""
 
     horizon: Positive
     queues: dict[str, tuple[int, Count, NonNegative]]
@@ -163,7 +163,7 @@ class ContKukanov(Router):
 
     Every past order is a joint sample of the outflows of all queues, from public data: shares ahead that traded or were
     cancelled, and trades beyond them. Samples are scaled to recent trading activity and to the horizon. Where a venue
-    stood at another distance from the best price than now, its sample is replaced by the nearest one at this distance.
+    stood at another distance from the best price than now, the nearest sample in time at the present distance is used.
     Buy and sell orders are pooled.
 
     The penalty of a missing share is the cost of taking now plus the recent mean rise of the sweep cost until the
@@ -217,7 +217,7 @@ class ContKukanov(Router):
     scaled: bool = parameter(True, true_or_false)
     behind: int = parameter(0, whole_number, minimum=0, maximum=_FURTHEST)
     moments: list[_OutflowSample] = field(init=False, repr=False)
-    # samples by venue, (n, 4): ticks, outflow, outflow per second before it, horizon; NaN where the venue was absent
+    # samples by venue, (n, 4): ticks, outflow, outflow rate before arrival, horizon; NaN where the venue was absent
     past: dict[str, Floats] = field(init=False, repr=False, compare=False)
     missing: tuple[NonNegative, float] = field(init=False, repr=False)  # unfilled weight, weighted rise of the sweep
     moves: dict[str, tuple[NonNegative, float]] = field(init=False, repr=False)  # by venue: filled weight, adverse move

@@ -224,7 +224,7 @@ class KaplanMeier(DarkAllocation):
         Trials of a size before its estimate is trusted (n0). The first unit needs ``least`` times the logarithm of the
         number of orders: otherwise bad luck at the start would exclude a pool for ever.
     delay_cost : float
-        Cost of an unfilled share, in dollars (e); lots of negative expected value are swept immediately.
+        Cost of an unfilled share, in dollars (e); lots with a negative expected value are swept immediately.
     half_life : float
         Half-life of counts in seconds, for ``discounted``.
     epsilon, delta : float
@@ -374,7 +374,7 @@ class ParMl(DarkAllocation):
     Parameters
     ----------
     delay_cost : float
-        Cost of an unfilled share, in dollars; lots of negative expected value are swept immediately.
+        Cost of an unfilled share, in dollars; lots with a negative expected value are swept immediately.
     seed : int
         Seed of tie-breaking.
 
@@ -467,7 +467,7 @@ class RaUcb(ParMl):
     Parameters
     ----------
     delay_cost : float
-        Cost of an unfilled share, in dollars; lots of negative expected value are swept immediately.
+        Cost of an unfilled share, in dollars; lots with a negative expected value are swept immediately.
     seed : int
         Seed of tie-breaking.
     width : float

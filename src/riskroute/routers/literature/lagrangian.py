@@ -148,7 +148,7 @@ class Reinforcement(_DarkShares):
     weighted: bool = parameter(True, true_or_false)
     start: float = parameter(1.0, real_number, minimum=1e-9, maximum=1e9)
     seed: int = parameter(0, whole_number, minimum=0)
-    scale: NonNegative = field(init=False, repr=False)  # ``start`` savings of a filled first order; 0 before it
+    scale: NonNegative = field(init=False, repr=False)  # ``start`` times the saving of a full first order; 0 before
 
     def begin(self) -> None:
         super().begin()
