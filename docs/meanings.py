@@ -12,7 +12,7 @@ STUDY: Meanings = {
     "symbols": ("", "Symbols. Default: the first of a synthetic market, all of a folder."),
     "shares": ("shares", "Order sizes; each has its own verdict."),
     "side": ("", "`buy`, `sell`, or `both` alternating."),
-    "lot": ("shares", "Child orders are multiples of this."),
+    "lot": ("shares", "Child orders are multiples of this many shares."),
     "horizons": ("seconds", "Deadlines of orders, 0 for immediate execution; each has its own verdict."),
     "kappa": ("1 / basis point", "Basis points charged per squared basis point of variance of the unforeseen cost."),
     "days": ("", "Days to replay. Default: 10 of a synthetic market, all of a folder."),
@@ -27,8 +27,9 @@ STUDY: Meanings = {
     "orders": ("", "Orders per day."),
     "hours": (
         "time of the recordings' zone",
-        "Hours of the orders, such as `10:30-11:30`; a synthetic day (New York time) then has only these hours. "
-        "Default: 09:35-15:55 in New York, the whole day elsewhere.",
+        "Times between which orders arrive, such as `10:30-11:30`; a synthetic day (New York time) has only these "
+        "hours. Default: 10:30-13:30 for synthetic days, 09:35-15:55 for New York recordings, the whole day "
+        "elsewhere.",
     ),
     "latency_ms": ("milliseconds", "Latency to a lit venue."),
     "dark_latency_ms": ("milliseconds", "Round trip to a dark pool."),
@@ -53,13 +54,13 @@ POOLS: Meanings = {
     "presence": ("probability", "Probability of contra-side shares under median conditions."),
     "rate": ("1 / second", "Arrival rate of counterparties to a resting order."),
     "tail": ("", "Exponent of the power law of sizes, above 0. Smaller values give heavier tails."),
-    "smallest": ("shares", "Smallest size."),
-    "largest": ("shares", "Largest size."),
+    "smallest": ("shares", "Smallest hidden size."),
+    "largest": ("shares", "Largest hidden size."),
     "spread": ("log odds", "Change of the presence per unit of log spread over its median."),
     "recent": ("log odds", "Change of the presence if one of our orders was filled there within the last minute."),
     "state": ("log odds", "Change of the presence per standard deviation of the pool's state."),
     "adverse": ("", "Adverse selection: presence is `exp(adverse)` times as likely before a move against us."),
-    "fee": ("dollars per share", "Fee for what is traded in the pool; a rebate is negative."),
+    "fee": ("dollars per share", "Fee for shares traded in the pool; a rebate is negative."),
     "improvement": ("half-spreads", "Price improvement over the mid, -1 to 1."),
 }
 
@@ -100,7 +101,7 @@ SPLIT_STUDY: Meanings = {
         "time of the recordings' zone",
         "Test window; must not overlap `train`.",
     ),
-    "bucket_minutes": ("minutes", "Length of a bucket, at most 600. Limit orders rest until their bucket ends."),
+    "bucket_minutes": ("minutes", "Length of a bucket. Limit orders rest until their bucket ends."),
     "repeats": ("", "Sample times per bucket."),
     "levels": ("price levels", "Largest number of price levels an order may walk. Default: all."),
     "horizon": ("orders", "Orders per run."),
@@ -116,10 +117,13 @@ DARK: Meanings = {
     "smallest": ("shares", "Smallest hidden size."),
     "improvement": (
         "half-spreads",
-        "Price improvement over the mid, -1 to 1: 0 is the mid, -1 no better than crossing.",
+        "Price improvement over the mid, -1 to 1: 0 fills at the mid, -1 at the far side of the spread.",
     ),
-    "fee": ("dollars per share", "Fee for what is traded in the pool; a rebate is negative."),
-    "venue": ("market identifier code", "Venue where the remainder crosses. Default: the venue with the most books."),
+    "fee": ("dollars per share", "Fee for shares traded in the pool; a rebate is negative."),
+    "venue": (
+        "market identifier code",
+        "Venue where the remainder crosses the spread. Default: the venue with the most books.",
+    ),
 }
 
 SWEEP: Meanings = {
@@ -172,7 +176,11 @@ LIVE: Meanings = {
     "patience_seconds": ("seconds", "Time without a report after which a venue is queried."),
     "longest_seconds": ("seconds", "Longest deadline of an order."),
     "body_bytes": ("bytes", "Largest accepted request."),
-    "halt_file": ("", "Trading is halted while this file exists. Paths are relative to the configuration file."),
+    "halt_file": (
+        "",
+        "Creating this file halts trading, which cannot resume before the file is removed. Paths are relative to the "
+        "configuration file.",
+    ),
     "control_socket": (
         "",
         "Unix socket of `riskroute live halt` and `health`. Default: beside the SQLite file.",
@@ -199,7 +207,10 @@ LIVE_LOG: Meanings = {
 LIVE_ROUTER: Meanings = {
     "name": ("", "`NAME` or `NAME:KEY=VALUE,...`, see [The routers](routers.md)."),
     "state": ("", "Router state to start from, written by `riskroute study`."),
-    "refit_every": ("orders", "0 updates after every order; otherwise a background worker refits after this many."),
+    "refit_every": (
+        "orders",
+        "Settled orders per refit in a background worker; 0 learns from each order when it settles.",
+    ),
     "decision_ms": ("milliseconds", "Decision time above which the router is taken out of service. Default: no limit."),
 }
 
@@ -219,13 +230,13 @@ LIVE_VENUE: Meanings = {
 }
 
 LIVE_POOL: Meanings = {
-    "fee": ("dollars per share", "Fee for what is traded in the pool; a rebate is negative."),
+    "fee": ("dollars per share", "Fee for shares traded in the pool; a rebate is negative."),
     "improvement": ("half-spreads", "Price improvement over the mid, -1 to 1."),
     "hidden": ("shares", "Mean hidden shares of a simulated pool."),
 }
 
 LIVE_INSTRUMENT: Meanings = {
-    "lot": ("shares", "Child orders are multiples of this."),
+    "lot": ("shares", "Child orders are multiples of this many shares."),
     "tick": ("dollars", "Tick size."),
 }
 
@@ -236,7 +247,7 @@ LIVE_LIMITS: Meanings = {
     "symbol_notional": ("dollars", "Largest total value of unsettled orders in a symbol."),
     "venue_open": ("children", "Largest number of open child orders at a venue."),
     "day_orders": ("orders", "Largest number of orders per day (UTC)."),
-    "day_notional": ("dollars", "Largest value of orders per day."),
+    "day_notional": ("dollars", "Largest total value of orders per day (UTC)."),
     "day_loss": ("dollars", "Daily cost against arrival mids above which trading halts."),
     "day_rejects": ("rejects", "Rejected child orders per day above which trading halts."),
     "rejects_in_a_row": ("rejects", "Consecutive rejects of a venue above which trading halts."),

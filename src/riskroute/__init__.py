@@ -1,6 +1,6 @@
 """riskroute: risk-aware linear bandits for smart order routing.
 
-The names most people need are here; more are in `policies`, `environments`, `market`, `routing` and `learning`.
+The most used names are here; more are in `policies`, `environments`, `market`, `routing` and `learning`.
 Importing the package is light: each name loads its module when it is first used.
 """
 

@@ -129,7 +129,7 @@ MISTAKES = {
     "--market drak": "market must be one of paper, comparable, dark or a folder .* was 'drak'",
     "--market no/such/folder": "market must be .* was 'no/such/folder'",
     "--symbol AAPL": "symbol must be one of LUMO, TARN, VEKO in the synthetic market dark, was 'AAPL'; real .* import",
-    "--hours 10:30-10:31": "hours must lie within those of the books, .* New York .*, was 10:30-10:31 New York",
+    "--hours 10:30-10:31": "hours must overlap those of the books, .* New York .*, was 10:30-10:31 New York",
     "--protection nms": "protection must be one of none, reg-nms, was 'nms'",
     "--shares -5": "shares must be a positive integer, was -5",
     "--shares 0": "shares must be a positive integer, was 0",

@@ -36,7 +36,7 @@ def test_every_kind_of_file_holds_the_same_actions(
     np.testing.assert_array_equal(read_features(file), MATRIX)
     assert run_app(["simulate", "--features", str(file), *QUICK, "--json", str(out)]) == 0
     found, said = json.loads(out.read_text()), capsys.readouterr().out
-    assert said.startswith("7 actions of 3 features, 50 rounds, 2 runs")
+    assert said.startswith("7 actions with 3 features, 50 rounds, 2 runs")
     assert f"best action: row {found['best']}, counted from 0" in said
     direct = compare_policies(features=MATRIX, policies=["uniform"], horizon=50, runs=2)
     assert found["best"] == direct.best

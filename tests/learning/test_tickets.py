@@ -132,7 +132,7 @@ def test_bad_tickets_are_refused() -> None:
     policy = make_policy("uniform").start(SETTING)
     tickets = Tickets(policy)
     number = tickets.issue().number
-    with pytest.raises(InputError, match="ticket must be open, was 7"):
+    with pytest.raises(InputError, match="ticket must be the number of an open ticket, was 7"):
         tickets.settle(7, 0.1)
     with pytest.raises(InputError, match="action must belong to the action set, was 99"):
         tickets.settle(number, 0.1, action=99)
@@ -141,7 +141,7 @@ def test_bad_tickets_are_refused() -> None:
     with pytest.raises(InputError, match="reward must be"):
         tickets.settle(number, float("nan"))
     tickets.settle(number, 0.1)
-    with pytest.raises(InputError, match="ticket must be open, was 0"):
+    with pytest.raises(InputError, match="ticket must be the number of an open ticket, was 0"):
         tickets.abandon(number)
     begun = make_policy("uniform").start(SETTING)
     begun.update(begun.select(), 0.0)

@@ -79,7 +79,7 @@ def test_clients_that_say_nothing_or_nonsense_keep_nobody_from_halting(up: Runni
 
 def test_trading_goes_on_where_no_control_socket_can_be_made(up: Running, tmp_path: Path) -> None:
     with control_socket(up.service, tmp_path / "missing" / "control") as said:
-        assert said.endswith("control cannot be made: No such file or directory")
+        assert said.endswith("control cannot be created: No such file or directory")
 
 
 def test_a_halt_that_cannot_be_written_says_so(up: Running, tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ def test_the_commands_halt_and_health_use_the_control_socket(
     place = read_live_config(config).control_socket
     assert place == tmp_path / "live.sqlite-control"
     assert run_app(["live", "health", str(config)]) == 2
-    assert f"the service does not run: nobody listens on {place}" in capsys.readouterr().err
+    assert f"the service does not run: no process listens on {place}" in capsys.readouterr().err
     with control_socket(up.service, place):
         assert run_app(["live", "health", str(config)]) == 0
         assert run_app(["live", "halt", str(config), "--reason", "prices look wrong"]) == 0

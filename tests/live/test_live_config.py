@@ -65,7 +65,7 @@ def test_limits_are_converted_to_the_units_of_the_engine() -> None:
         ({"venues": {}}, "venues must have at least"),
         ({"venues": {"A": {"taker": 99}}}, r"venues\.A\.taker must be less than or equal to 10, was 99"),
         ({"pools": {"A": {}}}, "venues and pools must have different names, both have 'A'"),
-        ({"log": {}}, "log must be given either a path or a postgres address"),
+        ({"log": {}}, "log must be given exactly one of path and postgres"),
         ({"mode": "paper"}, "mode must be 'live' or 'shadow', was 'paper'"),
         ({"colour": 1}, "colour must be left out, was 1"),
         ({"limits": {"day_loss": -1}}, r"limits\.day_loss must be greater than 0, was -1"),

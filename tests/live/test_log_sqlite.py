@@ -68,7 +68,7 @@ def test_other_files_are_refused_and_left_unchanged(tmp_path: Path) -> None:
     other = tmp_path / "other.db"
     change(other, "CREATE TABLE prices (price REAL)")
     before = other.read_bytes()
-    with pytest.raises(DataError, match=r"other\.db is no log of riskroute"):
+    with pytest.raises(DataError, match=r"other\.db is no riskroute log"):
         SqliteLog(other)
     assert other.read_bytes() == before
     text = tmp_path / "notes.txt"
@@ -77,7 +77,7 @@ def test_other_files_are_refused_and_left_unchanged(tmp_path: Path) -> None:
         SqliteLog(text)
     empty = tmp_path / "empty.db"
     empty.touch()
-    with pytest.raises(DataError, match=r"empty\.db is no log of riskroute"):
+    with pytest.raises(DataError, match=r"empty\.db is no riskroute log"):
         SqliteLog(empty, create=False)
     with pytest.raises(InputError, match=r"path must be the file of a log, was '.*none\.db'"):
         SqliteLog(tmp_path / "none.db", create=False)

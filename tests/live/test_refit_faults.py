@@ -275,7 +275,7 @@ def test_a_snapshot_that_hangs_does_not_keep_the_service(
         assert closed_in(service) < LONGEST / 2
     finally:
         hangs.set()
-    assert "a snapshot that is being saved is abandoned: the next start recovers from one before it" in caplog.text
+    assert "a snapshot that is being saved is abandoned: the next start recovers from an earlier one" in caplog.text
 
 
 def test_a_background_thread_waits_only_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -96,7 +96,7 @@ def test_an_integer_with_a_point_or_an_exponent_is_an_integer(number: str, quant
         ("0e99999999999999999999", "quantity must be of type int, was float"),
         ("24.0, NaN", "an order must be JSON, was not: "),
         ('24.0, "limit": NaN', "an order must be JSON, was not: "),
-        ('24.0, "limit": 1, "limit": 2', "limit must be given once, was given twice"),
+        ('24.0, "limit": 1, "limit": 2', "limit must be given once, was repeated"),
     ],
 )
 def test_a_number_that_is_no_integer_is_refused(number: str, sentence: str) -> None:
@@ -115,7 +115,7 @@ def test_a_number_that_is_no_integer_is_refused(number: str, sentence: str) -> N
     ],
 )
 def test_a_repeated_field_is_refused_at_any_depth(once: str, twice: str, field: str) -> None:
-    assert refused(TEXT.replace(once, twice, 1)) == f"{field} must be given once, was given twice"
+    assert refused(TEXT.replace(once, twice, 1)) == f"{field} must be given once, was repeated"
 
 
 def test_a_field_with_its_default_or_an_escape_is_no_repeated_field() -> None:

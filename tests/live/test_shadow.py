@@ -179,10 +179,10 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "overfilled child": ({"filled": 200}, "expected a child to fill at most the shares it sent, got 200 of 100"),
     "overfilled": ({"sent": 1000, "filled": 900}, "children must fill at most 100 shares, was 960"),
     "no price": ({"price": 0}, "price of a filled child must be from 1 to"),
-    "fee": ({"fee": 10**18}, "fee of a child must be at most"),
+    "fee": ({"fee": 10**18}, "fee of a child must be within"),
     "time": ({"sent_at": -1}, "times of a child must not be negative"),
     "from the future": ({"arrived": 2**62}, "arrived must be a time in the past"),
-    "old quotes": ({"arrived": 5}, "deadline must be within 3600 s of the arrival"),
+    "old quotes": ({"arrived": 5}, "deadline must be 0 to 3600 s after the arrival"),
 }
 
 

@@ -207,7 +207,7 @@ def test_bad_parameters_are_named(change: dict[str, Any], message: str) -> None:
     ("change", "message"),
     [
         ({"quantities": [0]}, "quantities must be a positive integer, was 0"),
-        ({"quantities": []}, "quantities must be distinct and ascending"),
+        ({"quantities": []}, "quantities must be one or more strictly ascending integers"),
         ({"side": "short"}, "side must be one of buy, sell, was 'short'"),
         ({"seed": -1}, "seed must be a non-negative integer, was -1"),
         ({"taker_fee": float("inf")}, "taker_fee must be a finite number, was inf"),
@@ -229,7 +229,7 @@ def test_bad_calls_are_named() -> None:
         (lambda: pool.hidden_sizes(-1, seed=0), "count must be a non-negative integer, was -1"),
         (lambda: pool.chance_of([0]), "quantities must be a positive integer, was 0"),
         (lambda: pool.mean_fill([10**7 + 1]), "quantities must be at most 10,000,000, was 10,000,001"),
-        (lambda: pool.fill_variance([3, 2]), "quantities must be distinct and ascending"),
+        (lambda: pool.fill_variance([3, 2]), "quantities must be one or more strictly ascending integers"),
     ):
         with pytest.raises(InputError, match=message):
             call()

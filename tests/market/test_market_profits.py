@@ -146,9 +146,9 @@ def test_quantities_are_kept(values: Any) -> None:
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ([], r"quantities must be distinct and ascending, was \[\]"),
-        ([2, 1], r"quantities must be distinct and ascending, was \[2, 1\]"),
-        (np.array([1, 1]), r"quantities must be distinct and ascending, was \[1, 1\]"),
+        ([], r"quantities must be one or more strictly ascending integers, was \[\]"),
+        ([2, 1], r"quantities must be one or more strictly ascending integers, was \[2, 1\]"),
+        (np.array([1, 1]), r"quantities must be one or more strictly ascending integers, was \[1, 1\]"),
         ([0, 1], r"quantities must be a positive integer, was 0"),
         ([-5], r"quantities must be a positive integer, was -5"),
         ([1.0, 2.0], r"quantities must be a positive integer, was 1.0"),

@@ -80,7 +80,7 @@ def test_before_a_sweep_orders_without_time_only_try() -> None:
     ("make", "message"),
     [
         (lambda: StaticSplitRule({"A": -1.0}), "weight of A must be"),
-        (lambda: StaticSplitRule({"A": 0.0}), "at least one weight must be above 0"),
+        (lambda: StaticSplitRule({"A": 0.0}), "take and dark must hold at least one weight above 0, was 0 in total"),
         (lambda: StaticSplitRule({"A": float("nan")}), "weight of A must be"),
         (lambda: StaticSplitRule(["A"]), r"take must hold weights by name, was \['A'\]"),  # type: ignore[arg-type]
         (lambda: StaticSweepRule(rest=0.6, post=0.6), "rest plus post must be at most 1, was 1.2"),

@@ -123,11 +123,11 @@ def test_pool_fills_that_do_not_fit_the_order_are_refused() -> None:
     good = WaitOrTradeTables(SHARES, 0.01 * SHARES, LIMIT, LIMIT, 0.0, model, np.zeros(1), np.zeros(1), 0.01, 0.0)
     two = np.zeros((2, 3))  # one pool: a ping and a resting order
     assert good.with_pools((two, two))[0].cost.shape == (2, 3)
-    fills = r"^fills must have one row per ping and resting order, and one column per unit$"
+    fills = r"^fills must have one row per ping and per resting order, and one column for 0, 1 .. U units$"
     for wrong in ((two, two[:1]), (two[:, :2].copy(), two[:, :2].copy()), (np.zeros((3, 3)), np.zeros((3, 3)))):
         with pytest.raises(InputError, match=fills):
             good.with_pools(wrong)
     with pytest.raises(InputError, match=fills):
         good._replace(extra=np.zeros(2)).with_pools((two, two))
-    with pytest.raises(InputError, match=r"^tables of an order must have one row per place and one column per unit$"):
+    with pytest.raises(InputError, match=r"^tables of an order must have one row per place and one column for 0, 1 "):
         good._replace(cost=LIMIT[:, :2].copy()).with_pools((two, two))

@@ -307,8 +307,11 @@ def other(**changes: Any) -> list[Problem]:
             lambda: FLOW.run(np.random.default_rng(0)).tally(Plan.repeat(0, 3)),
             "draw rewards round by round, not by plan",
         ),
-        (lambda: random_instance_sizes([], 3, 0, 10), "sizes must be different positive integers, was []"),
-        (lambda: random_instance_sizes([2, 2], 3, 0, 10), "sizes must be different positive integers, was [2, 2]"),
+        (lambda: random_instance_sizes([], 3, 0, 10), "sizes must be one or more different positive integers, was []"),
+        (
+            lambda: random_instance_sizes([2, 2], 3, 0, 10),
+            "sizes must be one or more different positive integers, was [2, 2]",
+        ),
         (lambda: random_instance_sizes([2, 0], 3, 0, 10), "sizes must be a positive integer, was 0"),
         (lambda: random_instance_sizes([2], 3, 0, 0), "length must be a positive integer, was 0"),
         (lambda: random_instance_sizes([2], 3, -1, 5), "seed must be a non-negative integer, was -1"),

@@ -33,7 +33,7 @@ def test_hours_that_the_books_do_not_have_are_refused(tmp_path: Path) -> None:
     words: dict[str, Any] = {"orders": 4, "routers": ["sweep"], "kept": tmp_path / "kept", "backend": HERE}
     with pytest.raises(
         InputError,
-        match=r"hours must lie within those of the books, 10:30:00 to 10:49:59 New York without the first minute, was "
+        match=r"hours must overlap those of the books, 10:30:00 to 10:49:59 New York without the first minute, was "
         r"03:00-04:00 New York, on TARN 2019-03-04",
     ):
         rr.backtest(folder, hours="03:00-04:00", **words)

@@ -141,7 +141,7 @@ def test_markets_that_cannot_be(recorded: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"market must be one of paper, comparable, dark or a folder of .* was 'drak'"):
         market_days("drak", kept=kept, backend=HERE)
     (tmp_path / "empty").mkdir()
-    with pytest.raises(DataError, match="empty' without recordings"):
+    with pytest.raises(DataError, match=r"market must be a folder with recordings .* was '.*empty'"):
         market_days(tmp_path / "empty", kept=kept, backend=HERE)
     with pytest.raises(InputError, match="symbol must be one of TARN, was 'TRAN'"):
         market_days(recorded, symbols=["TRAN"], kept=kept, backend=HERE)

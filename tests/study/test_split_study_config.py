@@ -52,7 +52,7 @@ def test_init_writes_it_once(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         ),
         ({"dark": [{"name": "x"}]}, r"dark\[0\].presence is missing"),
         ({"shares": 7, "lot": 2}, "shares must be a multiple of the lot of 2, was 7"),
-        ({"data": ["synthetic", "x"]}, "data must be 'synthetic' alone, or files and folders, was synthetic, x"),
+        ({"data": ["synthetic", "x"]}, "data must be 'synthetic' alone, one folder or some files, was synthetic, x"),
         ({"bucket_minutes": 100}, "train must last 2 to 5,000 buckets of 100 minutes, was 80 minutes"),
         ({"bucket_minutes": 0.0001}, "train must last 2 to 5,000 buckets of 0.0001 minutes, was 80 minutes"),
         ({"venue": "XNAS"}, "venue cannot be given for the synthetic market, was 'XNAS'"),

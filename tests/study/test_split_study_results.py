@@ -105,7 +105,7 @@ def test_without_a_folder_nothing_is_kept(result: rr.SplitStudyResult, tmp_path:
     assert repr(study).startswith("SplitStudy(shares=(4,), train=(datetime.time(10, 40), datetime.time(10, 48)), ")
     assert study.run(backend=ALONE).orders == result.orders[:1]
     assert list(tmp_path.iterdir()) == []
-    with pytest.raises(InputError, match="resume must be False without a folder out"):
+    with pytest.raises(InputError, match="resume needs the folder of the earlier run as out, was None"):
         study.run(resume=True)
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from riskroute.study.result import StudyResult
     from riskroute.study.study import Study
 
-# six days of an hour: three for training, three for testing
+# one hour on each of six days: three for training, three for testing
 DEMO_STUDY = {
     "shares": 1000,
     "horizons": 10.0,
@@ -42,7 +42,7 @@ DEMO_URGENT = DEMO_STUDY | {"horizons": 0.0, "orders": 60, "routers": ["contextu
 # rules that do not learn, played first because they are fast
 DEMO_RULES = ("sweep", "dark-first+sweep", "dark-first+post+sweep", "rest-even+sweep")
 DEMO_POLICIES = ("adaptive", "risk-ucb", "greedy", "uniform", "risk-exp-exp", "thompson", "rise", "rise++")
-DEMO_RUNS, DEMO_HORIZON = 50, 100_000  # of the policies
+DEMO_RUNS, DEMO_HORIZON = 50, 100_000  # per policy: runs, and rounds per run
 
 
 commands = typer.Typer()

@@ -294,7 +294,7 @@ def _sweep(
 
 
 def _compare_with_paper(summaries: dict[str, dict[str, Any]], path: Path, *, remarks: bool) -> None:
-    """Write which of the paper's statements hold; ``remarks`` explain the default settings'."""
+    """Write which of the paper's statements hold; ``remarks`` adds our remarks, which apply to the default preset."""
     from riskroute.paper.claims import claims_markdown, judge_claims
 
     verdicts = judge_claims(summaries)

@@ -19,11 +19,11 @@ live = typer.Typer(
 )
 
 ConfigArgument = Annotated[Path, typer.Argument(help="Configuration, as `riskroute live init` writes it.")]
-LogArgument = Annotated[Path, typer.Argument(help="A log's SQLite file, or a configuration (.toml) that names one.")]
+LogArgument = Annotated[Path, typer.Argument(help="A log's SQLite file, or a configuration (.toml) that names it.")]
 
 
 def require_live_command() -> None:
-    """Name the extra to install if the live router's dependencies are missing."""
+    """Raise an error with the install command if the live router's dependencies are missing."""
     from riskroute.core.runtime import require_extra
 
     require_extra("the commands of riskroute live", "live", "starlette", "uvicorn", "prometheus_client")
@@ -32,7 +32,7 @@ def require_live_command() -> None:
 @live.command("init")
 def _init_command(
     file: Annotated[Path, typer.Argument(help="File to write.")] = Path("live.toml"),
-    shadow: Annotated[bool, typer.Option("--shadow", help="For shadow mode.")] = False,
+    shadow: Annotated[bool, typer.Option("--shadow", help="Configure shadow mode.")] = False,
 ) -> None:
     """Write a commented configuration, and print its tokens once: the file holds only their hashes.
 
@@ -72,7 +72,7 @@ def _token_command() -> None:
 
 PartitionOption = Annotated[
     str | None,
-    typer.Option(metavar="K/N", help="Trade partition K of N of the symbols; needs PostgreSQL, one process each."),
+    typer.Option(metavar="K/N", help="Trade symbol partition K of N; needs PostgreSQL, and one process per partition."),
 ]
 
 
@@ -193,7 +193,7 @@ def _log(path: Path) -> Log:
 
 
 def _head(log: Log) -> LogHead:
-    """Return the head of a log; warn if it does not fit the recorded ones."""
+    """Return the head of a log; warn if the log contradicts a recorded head."""
     from riskroute.cli.output import say
     from riskroute.core.errors import DataError
     from riskroute.live.log.interface import check_heads
@@ -206,7 +206,7 @@ def _head(log: Log) -> LogHead:
 
 
 def _named_head(log: Log, text: str) -> LogHead:
-    """Return the head that is written as NUMBER:HASH, or as the HASH of a row of the log."""
+    """Return the head given as NUMBER:HASH, or as the HASH of a row alone."""
     from riskroute.core.errors import DataError
     from riskroute.live.log.interface import parse_head
 
@@ -229,12 +229,12 @@ def _verify_command(
         typer.Option(metavar="NUMBER:HASH", help="A head that you kept elsewhere, or its HASH; the log must have it."),
     ] = None,
     accept: Annotated[
-        bool, typer.Option("--accept", help="Record the head of this log, signed with head_key, whatever was recorded.")
+        bool, typer.Option("--accept", help="Trust this log: record its head, signed with head_key, as the new one.")
     ] = False,
 ) -> None:
     """Verify the hash chain and the recorded head of a log, and recompute every decision in it, bit for bit.
 
-    Recomputing needs the machine type and the versions that started the log. Exit code 1 if something differs.
+    Recomputing needs the machine type and package versions named in the log. Exit code 1 if something differs.
     Example:
 
     riskroute live verify live.sqlite
@@ -264,7 +264,7 @@ def _verify_command(
         header = opened.header
     say(f"{end.seq:,} rows, hash chain intact; head {end}")
     if not recorded:
-        say("no head is recorded: rows missing at the end are not noticed")
+        say("no head is recorded: rows missing at the end go undetected")
     if (header.machine, header.versions) != (machine_type(), provenance_versions()):
         say("the log was started on another machine type or with other versions: decisions may differ in the last bit")
     if found is None:
@@ -324,10 +324,10 @@ def _export_command(
     log: LogArgument,
     out: Annotated[Path, typer.Option(help="Folder for the Parquet files.")] = Path("out/live"),
 ) -> None:
-    """Export orders, children, fills and books of a log as Parquet files.
+    """Export the orders, children, fills and books in a log as Parquet files.
 
-    `riskroute market import OUT/books/*` makes a market of the books for `--market` of `riskroute backtest` and
-    `riskroute study`; OUT/fees.toml holds the fees for their `--fees`.
+    `riskroute market import OUT/books/*` imports the books; `riskroute backtest` and `riskroute study` then take their
+    folder as `--market`, and OUT/fees.toml as `--fees`.
     Example:
 
     riskroute live export live.sqlite --out out/live

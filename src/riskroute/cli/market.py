@@ -70,11 +70,11 @@ def _import(
         int | None,
         typer.Option(help="Levels per side to keep; default: all in the file, up to 50 for ITCH, mbo and updates."),
     ] = None,
-    hours: Annotated[str | None, typer.Option(help="Times in the zone, FIRST-LAST; default: the whole file.")] = None,
+    hours: Annotated[str | None, typer.Option(help="Hours to import, FIRST-LAST, in --zone; default: all.")] = None,
     date: DateOption = None,
     venue: Annotated[
         list[str] | None,
-        typer.Option(help="Venue name, for example XNAS, or OLD=NEW for a file of several venues; repeat for more."),
+        typer.Option(help="Venue name, for example XNAS, or OLD=NEW in a file with several venues; repeat for more."),
     ] = None,
     format: Annotated[
         str | None,
@@ -155,7 +155,7 @@ def _inspect(
     folder: Annotated[Path, typer.Argument(help="Folder written by `riskroute market import`.")],
     json: Annotated[Path | None, typer.Option(help="Write the summary to this .json file.")] = None,
 ) -> None:
-    """Summarise a folder of imported market data and its quality.
+    """Summarise the imported market data in a folder, and their quality.
 
     Example:
 
@@ -205,8 +205,8 @@ def _calibrate(
     ] = None,
     date: DateOption = None,
     venue: Annotated[list[str] | None, typer.Option(help="Venue to use; repeat for more; default: all.")] = None,
-    json: Annotated[Path | None, typer.Option(help="Write coefficients and evidence to this .json file.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Folder for venues.toml, the points and a figure.")] = None,
+    json: Annotated[Path | None, typer.Option(help="Write the estimates to this .json file.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for venues.toml, points.parquet and fits.png.")] = None,
 ) -> None:
     """Estimate mean and variance of the profit of an order of Q shares at each venue.
 
@@ -275,7 +275,7 @@ def _save(found: Calibration, json: Path | None, out: Path | None) -> Iterator[P
 
 
 def _say_overview(recordings: list[Any]) -> None:
-    """Print one row per recording, and its remarks."""
+    """Print one row per recording, then the remarks on all recordings."""
     header = ["", "books", "levels", "events", "from (UTC)", "to (UTC)", "unresolved", "crossed", "source"]
     rows = [
         [
@@ -346,7 +346,7 @@ def market_date(text: str | None) -> dt.date | None:
         raise InputError(f"--date must be a day, for example 2019-03-27, was {text!r}") from None
 
 
-# Parameter names in errors of the library, and the options that commands give them.
+# Patterns of parameter names in library errors, and the corresponding command-line options.
 _OPTIONS = (
     (r"\bmax_(unresolved|crossed) = ", r"--max-\1 "),
     (r"\bcolumns = \{'(\w+)': NAME\}", r"--column \1=NAME"),
@@ -376,7 +376,7 @@ def _counting(noun: str) -> Iterator[Callable[[str, int], None]]:
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     console = Console(stderr=True)
-    plain = TextColumn("{task.description}", markup=False)  # names of files may have brackets
+    plain = TextColumn("{task.description}", markup=False)  # file names may have brackets
     columns = (plain, BarColumn(), TextColumn("{task.completed:,} " + noun))
     with Progress(*columns, TimeElapsedColumn(), console=console, disable=not console.is_terminal) as bar:
         task = bar.add_task("reading", total=None)

@@ -12,7 +12,7 @@ from riskroute.cli.output import say
 
 Backend = Annotated[str, typer.Option(help="Where to run: local, dask or ray.")]
 Workers = Annotated[
-    int | None, typer.Option(help="Number of processes; default: one per core, or all of the cluster at --address.")
+    int | None, typer.Option(help="Number of processes; default: one per core, or all in the cluster at --address.")
 ]
 Address = Annotated[
     str | None, typer.Option(help="Address of a running dask or ray cluster; default: start one on this machine.")

@@ -168,7 +168,7 @@ def _headline(config: dict[str, object]) -> str:
         splits = count_text(int(str(config["actions"])))
         what = f"{config['shares']} shares over {config['slots']} slots: {splits} splits"
     else:
-        what = f"{int(str(config['actions'])):,} actions of {config['dim']} features"
+        what = f"{int(str(config['actions'])):,} actions with {config['dim']} features"
     return (
         f"{what}, {config['horizon']:,} rounds, {config['runs']} runs, "
         f"risk tolerance {config['risk_tolerance']:g}, instance {config['instance_seed']}, seed {config['seed']}"

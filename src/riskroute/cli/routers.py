@@ -341,7 +341,7 @@ def _headroom(
     kept: options.Kept = Path("out/days"),
     json: Annotated[Path | None, typer.Option(help="Write the table to this .json file.")] = None,
 ) -> None:
-    """Bound the saving of learning: the best fixed rule minus perfect foresight.
+    """Bound the saving from learning: cost of the best fixed rule minus cost with perfect foresight.
 
     Perfect foresight includes future prices, so no router can save more.
     Example:

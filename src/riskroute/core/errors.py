@@ -42,7 +42,7 @@ class KnownKeyError(Exception):
 
 
 class ConflictError(StateError):
-    """An entry has the kind and key of a row in the log, and another body."""
+    """An entry has the kind and key of a row in the log, but a different body."""
 
     def __init__(self, kind: str, key: str, seq: int) -> None:
         super().__init__(f"{kind} {shown(key)} is already in row {seq} of the log, with another body")
@@ -60,7 +60,7 @@ class FencedError(LeaseError):
 class WriteError(StateError):
     """The store could not write, for example because the disk is full.
 
-    ``definite`` is whether certainly nothing was written; otherwise only reading the log again tells. ``cause`` may be
+    If ``definite``, nothing was written; otherwise only reading the log again shows what was written. ``cause`` may be
     shown to clients: it names no paths, hosts or users.
     """
 
@@ -74,11 +74,11 @@ class RefusedError(StateError):
 
 
 class OverloadedError(RefusedError):
-    """An order waited for too long before the router got to it; it may be sent again."""
+    """An order waited too long for the router; the client may send it again."""
 
 
 class KeyUsedError(InputError):
-    """An order has the idempotency key of another one."""
+    """An order has the idempotency key of another order."""
 
 
 class HaltedError(RefusedError):
@@ -90,7 +90,7 @@ class MalformedRequestError(InputError):
 
 
 class UnknownOrderError(InputError):
-    """An unknown order."""
+    """The router holds no order with the requested key."""
 
 
 class RouterError(StateError):

@@ -20,7 +20,7 @@ from riskroute.core.validation import exact_array, instance_of, real_number, val
 if TYPE_CHECKING:
     import polars
 
-QUANTILES = (0.05, 0.5, 0.95)  # of the regret over runs
+QUANTILES = (0.05, 0.5, 0.95)  # levels of the reported quantiles of regret over runs
 
 
 @dataclass(frozen=True)
@@ -170,7 +170,7 @@ class SimulationResult:
         return self.table().plain()
 
     def summary(self) -> dict[str, Any]:
-        """Return the content of the JSON file."""
+        """Return the content of the JSON file that `save` writes."""
         return {
             "config": to_plain(self.config),
             "best": self.best,

@@ -48,7 +48,7 @@ def extra_is_installed(library: str) -> bool:
 
 
 def require_extra(what: str, extra: str, *libraries: str) -> None:
-    """Raise an error with the command to install if a library is missing."""
+    """Raise an error with the install command if a library is missing."""
     for library in libraries:
         if not extra_is_installed(library):
             raise RiskrouteError(f"{what} need {library}: pip install 'riskroute[{extra}]'")

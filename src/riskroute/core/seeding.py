@@ -25,7 +25,7 @@ def seed_stream(seed: int, *identity: str | int) -> np.random.SeedSequence:
 
 
 def seeded_uniform(seed: int, *identity: str | int) -> float:
-    """Return the uniform draw on (0, 1] of ``identity``; faster than a stream."""
+    """Hash ``seed`` and ``identity`` to a uniform number on (0, 1]; faster than a stream."""
     return (int.from_bytes(_digest((seed, *identity))[:8]) + 1) / 2.0**64
 
 

@@ -1,4 +1,4 @@
-"""Text of tables and numbers, and escaped text for pages and Markdown.
+"""Format tables and numbers as text; escape text for pages and Markdown.
 
 Text is always escaped on output, even if it was checked on input.
 """

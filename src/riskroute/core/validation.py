@@ -31,7 +31,7 @@ LARGEST = 1e30  # magnitude of rewards, features and coefficients: products of s
 SIDES = ("buy", "sell")
 LONGEST_SYMBOL, LONGEST_VENUE = 16, 32  # characters: a symbol and a venue must fit into one file name
 MARKS = "._-/"  # characters of a name besides letters, digits and spaces
-LABEL_MARKS = MARKS + "+,:%()="  # of a label
+LABEL_MARKS = MARKS + "+,:%()="  # the same for a label
 
 
 def whole_number(name: str, value: Any, *, minimum: int = 1, maximum: int | None = None) -> int:
@@ -107,7 +107,7 @@ def finite_array(
 ) -> Floats:
     """Return ``value`` as a C-contiguous float array with ``ndim`` axes, no axis empty, all entries finite.
 
-    ``largest`` is the largest magnitude of an entry (default: no limit).
+    ``largest`` is the largest valid magnitude of an entry (default: no limit).
     """
     import numpy as np
 
@@ -258,7 +258,7 @@ def as_name(field: str, value: Any, *, longest: int = 64, marks: str = MARKS) ->
 
 
 def if_given(check: Callable[..., Any], name: str, value: Any, *expected: Any, **limits: Any) -> None:
-    """Check ``value`` with a function of this module unless it is None."""
+    """Check ``value`` with ``check``, such as `whole_number`, unless it is None."""
     if value is not None:
         check(name, value, *expected, **limits)
 

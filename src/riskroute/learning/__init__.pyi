@@ -1,4 +1,4 @@
-"""Public names of the learning room."""
+"""Public names of `riskroute.learning`."""
 
 from riskroute.learning.bounds import restart_bound as restart_bound
 from riskroute.learning.bounds import rise_bound as rise_bound

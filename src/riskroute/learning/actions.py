@@ -1,8 +1,8 @@
 """Action sets.
 
-A policy never sees a matrix of K rows. It asks its action set for the features of given actions, the best action under
-a linear score, a G-optimal design, and the actions near the best. `Actions` answers from a matrix; sets too large to
-list compute the same answers, so policies do not depend on the kind of set.
+Most policies need no matrix of K rows. They ask their action set for the features of given actions, the best action
+under a linear score, a G-optimal design, and the actions near the best. `Actions` answers from a matrix; sets too large
+to list compute the same answers, so policies do not depend on the kind of set.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ class ActionSet(ABC):
     dim : int
         Length of a feature vector.
     coordinates : int
-        Free coordinates of the features; `dim`, unless the features are functions of fewer numbers.
+        Number of free coordinates of the features: `dim`, unless the features are functions of fewer numbers.
     """
 
     dim: int
@@ -319,7 +319,7 @@ class Actions(ActionSet):
         """Return the matrix rows of a batch of handles, after a range check."""
         rows = self.rows_of(actions)
         if self._names is None and len(rows) and (rows.min() < 0 or rows.max() >= len(self.matrix)):
-            raise InputError(f"actions must be row numbers below {len(self.matrix)}, was {rows.tolist()[:6]}")
+            raise InputError(f"actions must be row numbers from 0 to {len(self.matrix) - 1}, was {rows.tolist()[:6]}")
         return rows
 
     def largest_norm(self) -> float:
@@ -339,7 +339,7 @@ class Actions(ActionSet):
 
     def best_each(self, coefs: Floats) -> ActionBatch:
         coefs, rows = finite_array("coefs", coefs, ndim=2), self.rows
-        # Matrix products round differently on every processor. Scores within the rounding error of
+        # Rounding of matrix products depends on the processor. Scores within the rounding error of
         # the minimum are recomputed by sums in a fixed order, so the answer is the same everywhere.
         error = 4 * self.dim * np.finfo(float).eps * (np.abs(coefs) @ np.abs(rows).max(axis=0))
         best: Integers = np.zeros(len(coefs), dtype=np.int64)
@@ -398,5 +398,5 @@ def _check_small(features: Floats) -> None:
     small = np.flatnonzero((size > 0) & (size < 1 / LARGEST))
     if len(small):
         raise InputError(
-            f"features must be 0 or reach {1 / LARGEST:g} in every column, was at most {size[small[0]]:g} in {small[0]}"
+            f"columns of features must be 0 or reach {1 / LARGEST:g}, was up to {size[small[0]]:g} in column {small[0]}"
         )

@@ -1,8 +1,8 @@
 """Gaussian posterior over the coefficients of mean and variance.
 
 `riskroute.learning.belief_fit` fits it to rewards by weighted least squares. Up to 64 dimensions, kernels that add in a
-fixed order compute covariances and draws. NumPy computes them in more dimensions, and for matrices without a Cholesky
-factor in floating-point arithmetic.
+fixed order compute covariances and draws. NumPy computes them in higher dimensions, and wherever the Cholesky
+factorisation of a kernel fails.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ from riskroute.learning.belief import LEAST_VARIANCE, Belief
 from riskroute.learning.kernels import LONGEST, padded_length, upper_triangular_inverse, upper_triangular_root
 from riskroute.learning.observations import Observations
 
-ITERATIONS = 3  # rounds of fitting the mean, then the variance
+ITERATIONS = 3  # iterations of the two fits: mean, then variance
 SURPRISE = 3.0  # standard deviations by which errors of the fit may exceed those within actions
 TRACE = 1e-9  # fraction of the vague prior that regularises the fit of the typical variance
 ROUNDING = 1e-12  # relative ridge: keeps the matrix regular if rewards are concentrated in few directions
@@ -69,7 +69,7 @@ def fit_vague_information(features: Matrix, weights: Vector, rewards: float) -> 
     features = finite_array("features", features, ndim=2)
     information: Matrix = rewards * (features * weights[:, None]).T @ features
     size = float(np.trace(information)) / len(information)
-    # the ridge keeps the matrix regular in directions in which no two actions differ
+    # the ridge keeps the matrix regular in directions orthogonal to all features
     return information + 1e-9 * (size if size > 0 else 1.0) * np.eye(len(information))
 
 
@@ -97,7 +97,7 @@ def _fit_numpy(
     pooled = prior.variance * prior.rounds + float(squares.sum()), prior.rounds + float(freedom.sum())
     typical = _typical_variance(*pooled, prior.variance, base_variance, _average_square(observations, means), unit)
 
-    # vague prior: a fraction of one reward with that variance plus the squared signal
+    # vague prior: a fraction of one reward with the typical variance plus the squared signal
     expected = features @ prior.var_coef + base_variance
     signal = _average_square(observations, means - features @ prior.mean_coef, typical)
     mean_known = prior.mean_precision + vague / (typical + signal)

@@ -42,7 +42,7 @@ def rise_bound(
 ) -> float:
     """Bound the regret of RISE on every instance: eqs. (instance_independent_1) and (_2), plus the remainder.
 
-    ``epsilon`` is the accuracy of the estimated mean-variances after ``explore_rounds`` rounds of exploration.
+    ``epsilon`` is the accuracy of the estimated mean-variances after ``explore_rounds`` exploration rounds.
     """
     n = whole_number("explore_rounds", explore_rounds, maximum=_horizon(horizon))
     square = _size("max_mean_difference", max_mean_difference) ** 2

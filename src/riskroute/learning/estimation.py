@@ -1,6 +1,6 @@
 """Least-squares estimates of the mean and variance coefficients, from tallies.
 
-With ``n_i`` rewards of action ``i``, tallied as (count, mean, spread) and with feature vector ``a_i``, the paper's two
+For ``n_i`` rewards of each action ``i`` with feature vector ``a_i``, tallied as (count, mean, spread), the paper's two
 estimators (eqs. for theta-hat and phi-hat) need only
 
     sum_s X_s a_s = sum_i n_i mean_i a_i        and        R_i = spread_i + n_i (mean_i - fit_i)^2,
@@ -39,7 +39,7 @@ class LeastSquaresEstimate:
 
 
 class _Solver:
-    """Solves ``(ridge I + sum_i w_i a_i a_i') x = sum_i w_i y_i a_i`` for several ``y``."""
+    """Solver of ``(ridge I + sum_i w_i a_i a_i') x = sum_i w_i y_i a_i`` for several ``y``."""
 
     def __init__(self, rows: Matrix, weights: Vector, ridge: float) -> None:
         self.root = np.sqrt(weights)
@@ -79,7 +79,7 @@ def least_squares(
     base_variance : float
         The known constant omega in the variance.
     ridge : float
-        Lambda; 0 gives RISE's estimators, a positive value those of RISE++.
+        Ridge penalty lambda; 0 gives RISE's estimators, a positive value those of RISE++.
     corrected : bool
         Divide the squared residuals by one minus their leverage. The paper's estimator (the default) is biased
         low, because the fitted mean follows the noise.

@@ -7,7 +7,7 @@ has a conjugate beta posterior: units passed in the bin are added to its ``beta`
 form.
 
 Given the hazards, the tail ``P(V >= s)`` falls geometrically within a bin, and with the hazard of the last bin beyond
-the last edge. The expected result of a trial is ``E min(d, V) = sum_{s <= d} P(V >= s)``.
+the last edge. The expected result of a trial for ``d`` units is ``E min(d, V) = sum_{s <= d} P(V >= s)``.
 
 References
 ----------
@@ -34,7 +34,7 @@ MOST_UNITS = 10**6  # longest table of tails
 
 
 class Hazards:
-    """Beta posteriors of the hazards of bins of units.
+    """Beta posteriors of hazards that are constant within bins of units.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ class Hazards:
 
     @classmethod
     def from_tails(cls, edges: Sequence[int] | Integers, tails: Sequence[float] | Vector, strength: float) -> Self:
-        """Return a prior that is worth ``strength`` trials per bin.
+        """Return a prior with the weight of ``strength`` trials per bin.
 
         ``tails`` are the prior ``P(V >= k_b)`` at the edges, ``(B,)``: between 0 and 1, strictly decreasing.
         """
@@ -125,7 +125,7 @@ class Hazards:
         """Return this belief with the other's observations added, weighted by ``weight``; its prior is kept."""
         instance_of("other", other, Hazards, "a Hazards")
         if not np.array_equal(self.edges, other.edges):
-            raise InputError(f"edges must be equal to be merged, were {self.edges.tolist()} and {other.edges.tolist()}")
+            raise InputError(f"other must have edges {self.edges.tolist()} to be merged, had {other.edges.tolist()}")
         weight = real_number("weight", weight, minimum=0)
         both = type(self)(self.edges, self.alpha, self.beta)
         both.events = self.events + weight * other.events
@@ -136,7 +136,7 @@ class Hazards:
     def borrowed(self, others: Sequence[Hazards], most: float) -> Self:
         """Return this belief with observations of others added, down-weighted to a total of at most ``most`` trials.
 
-        Partial pooling for a member of a family with few trials.
+        This is partial pooling for a belief with few trials of its own.
         """
         others = valid_list("others", others, Hazards, "Hazards")
         there = sum(other.trials for other in others)

@@ -1,14 +1,13 @@
-"""Small kernels that other kernels call: positive definite matrices and tournament trees.
+"""Small kernels for use in other kernels: factorisation of positive definite matrices, and tournament trees.
 
 A matrix ``A`` is factored as ``U' U`` with ``U`` upper triangular: rows of ``U`` are contiguous in memory, and every
 inner loop runs along a row. All sums have a fixed order, so results are the same on every processor, unlike those of a
 linear algebra library.
 
-A tournament tree tracks the minimum of many values. Updating one value costs one path to the root, ``log2`` of the
-number of values.
+A tournament tree tracks the minimum of ``n`` values. An update of one value recomputes its path to the root.
 
-Kernels copy arrays element by element: numba takes three seconds to compile an assignment to a slice, mostly for its
-check of shapes and the error message.
+Kernels copy arrays element by element: numba takes three seconds to compile an assignment to a slice, mostly for the
+shape check and its error message.
 """
 
 from __future__ import annotations
@@ -83,7 +82,7 @@ def _outer_square(upper: Matrix, square: Matrix) -> None:
 
 
 def inverse(matrix: Matrix) -> Matrix | None:
-    """Return the inverse of a positive definite matrix; None if it has no Cholesky factor.
+    """Return the inverse of a positive definite matrix; None if its Cholesky factorisation fails.
 
     The inverse is the product of a matrix with its transpose, so it is positive definite even if ``matrix`` is
     ill-conditioned.
@@ -98,7 +97,7 @@ def inverse(matrix: Matrix) -> Matrix | None:
 
 @register_jitable
 def build_tournament(values: Floats) -> Integers:
-    """Build a tree over ``values``, whose length is a power of two; the root, entry 1, holds the first minimum."""
+    """Build a tree over ``values`` (length: a power of two); the root, entry 1, is the index of the first minimum."""
     size = len(values)
     winners = np.empty(2 * size, dtype=np.int64)
     for leaf in range(size):

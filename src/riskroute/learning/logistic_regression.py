@@ -35,7 +35,7 @@ class LogisticRegression:
         self.events, self.weights = np.zeros((2, 0))
         self._news: list[tuple[Vector, bool]] = []
         self._center = np.append(logit(self.prior), np.zeros(self.covariates))
-        # prior standard deviations: 2 for the level, 1 for the slopes
+        # prior standard deviations: 2 for the intercept, 1 for the slopes
         self._known = np.diag(np.append(0.25, np.ones(self.covariates)))
         self.coef = self._center
 
@@ -43,7 +43,7 @@ class LogisticRegression:
         return min(len(self.weights) + len(self._news), self.capacity)
 
     def add(self, event: bool, x: Vector) -> None:
-        """Store an observation: whether the event happened, given ``x``. `refresh` fits it."""
+        """Store an observation: whether the event happened, given ``x``; `refresh` includes it in the fit."""
         row = finite_array("x", x, ndim=1, length=self.covariates, largest=LARGEST)
         self._news.append((row.copy(), event))
         if len(self._news) >= self.capacity:

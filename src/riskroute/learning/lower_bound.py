@@ -13,7 +13,7 @@ Plays and alternatives form a two-player zero-sum game. Weights on *any* alterna
     ``slope >= 1 / max over a of (sum over k of weights[k] * KL[k, a]) / cost[a]``,
 
 which `LowerBound.certified_slope` computes from the alternatives alone. Column generation finds them: each
-round adds the alternatives with the smallest divergence under the current plays.
+iteration adds the alternatives with the smallest divergence under the current plays.
 
 References
 ----------
@@ -46,7 +46,7 @@ class LowerBound:
     Parameters
     ----------
     problem : Problem
-        The problem.
+        Problem to which the bound applies.
     slope : float
         No consistent policy's regret grows more slowly than ``slope * log(T)``.
     reached : float
@@ -171,7 +171,7 @@ class _Search:
         payoffs = np.empty((0, len(self.others)))
         spent = tried = np.full(len(self.others), 1 / len(self.others))
         worth, slope, proof = 0.0, 0.0, np.empty(0)
-        for _ in range(400):  # rounds of column generation; ten or twenty are usual
+        for _ in range(400):  # iterations of column generation; ten or twenty are usual
             fresh = self._alternatives(tried / self.costs)
             found += fresh
             rows = [_divergence(self.variances, self.seen @ u, self.seen @ w) / self.costs for u, w in fresh]

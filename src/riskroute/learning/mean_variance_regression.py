@@ -1,7 +1,7 @@
 """Regression with a linear mean and a linear variance, each in its own features.
 
 A reward is ``y = offset + x' theta + noise`` with ``Var = base_variance + chi' phi`` and ``phi >= 0``. If ``chi``
-consists of squared loadings, every such variance is non-negative and a common factor can be expressed: the product of
+consists of squared loadings, every such variance is non-negative, and rewards may share a common factor: the product of
 two errors of the same round has expectation ``chi_kl' phi``, where ``chi_kl`` are the features of the pair.
 
 A fit alternates weighted least squares for ``theta`` (weights: inverse predicted variances) with non-negative least
@@ -10,9 +10,9 @@ with variance ``v`` has variance ``(kurtosis - 1) v^2``, the inverse of its weig
 floored at one tenth of the typical variance, and errors are clipped at six robust standard deviations.
 
 `MeanVarianceRegression` is the online version. It keeps the normal equations of both fits and the most recent rows. A
-refresh fits the recent rows on top of the normal equations; beyond a limit, the oldest are folded into the normal
-equations, weighted by the current estimates of their variances. So weights never depend on a variance assumed before
-any data, and memory and the cost of a refresh are bounded. `add` is cheap; call `refresh` outside the decision path.
+refresh fits the recent rows on top of the normal equations; beyond a limit, the oldest rows are folded into the normal
+equations, weighted by the current estimates of their variances. Weights therefore never depend on a variance assumed
+in advance, and memory and the cost of a refresh are bounded. `add` is cheap; call `refresh` outside the decision path.
 
 References
 ----------
@@ -58,10 +58,10 @@ _DEFAULT: Any = None
 class MeanVarianceRegressionRows:
     """Rewards ``(n,)`` with features of their means ``(n, p)`` and variances ``(n, q)``.
 
-    ``offset`` and ``base_variance`` ``(n,)`` are the known parts of mean and variance; default: zero. The rows of one
-    round have a total weight of one (default: one round per row), times ``weights`` ``(n,)``. ``pairs`` ``(m, 2)`` are
-    numbers of rows whose errors are multiplied, and ``pair_features`` ``(m, q)`` the features of their covariances;
-    default: none.
+    ``offset`` and ``base_variance`` ``(n,)`` are the known parts of mean and variance; default: zero. ``rounds`` holds
+    each row's round (default: one per row); ``weights`` ``(n,)`` are divided by the number of rows in the round.
+    ``pairs`` ``(m, 2)`` holds the indices of rows whose errors are multiplied, and ``pair_features`` ``(m, q)`` the
+    features of the covariances of these errors; default: none.
     """
 
     mean_features: Matrix
@@ -137,8 +137,8 @@ class MeanVarianceRegressionRows:
 class MeanVarianceEstimate:
     """Coefficients of mean and variance, and their precisions: a prior, or the result of a fit.
 
-    ``theta`` ``(p,)`` and ``phi >= 0`` ``(q,)`` have inverse covariances ``(p, p)`` and ``(q, q)``. ``variance`` is the
-    typical variance of a reward, ``kurtosis`` that of standardised errors.
+    ``mean_coef`` ``(p,)`` is ``theta``, ``var_coef >= 0`` ``(q,)`` is ``phi``, and precisions are inverse covariances.
+    ``variance`` is the typical variance of a reward, and ``kurtosis`` is the kurtosis of standardised errors.
     """
 
     mean_coef: Vector
@@ -166,7 +166,7 @@ class MeanVarianceEstimate:
     def independent(
         cls, mean_coef: Any, mean_sd: Any, var_coef: Any, var_sd: Any, *, variance: float = 1.0
     ) -> MeanVarianceEstimate:
-        """Return a prior of independent coefficients with the given means and standard deviations."""
+        """Return a prior with independent coefficients, given their means and standard deviations."""
         precisions = []
         for name, centre, given in (("mean_sd", mean_coef, mean_sd), ("var_sd", var_coef, var_sd)):
             deviations = finite_array(name, given, ndim=1, length=len(centre))
@@ -204,7 +204,7 @@ class _NormalEquations(NamedTuple):
             prior.var_precision,
             prior.var_precision @ prior.var_coef,
             np.array([1.0, prior.variance]),
-            50.0 * np.array([1.0, 1.0, prior.kurtosis]),  # fourth moments are noisy: the prior weighs 50 rows
+            50.0 * np.array([1.0, 1.0, prior.kurtosis]),  # fourth moments are noisy: the prior counts as 50 rows
         )
 
     def plus(self, other: _NormalEquations, weight: float = 1.0) -> _NormalEquations:
@@ -256,7 +256,7 @@ def _normal_equations(
     start: MeanVarianceEstimate | None = None,
     sweeps: int = 3,
 ) -> _NormalEquations:
-    """Return the normal equations of rows, weighted by variances that are fitted to ``base`` and the rows together."""
+    """Return the normal equations of rows, weighted by variances that are fitted to ``base`` and the rows jointly."""
     x, portions = rows.mean_features, rows.portions
     estimate, between = start, np.zeros(len(rows.pairs))
     noise = np.full(len(rows), base.errors[1] / base.errors[0]) if start is None else start.noise(rows)
@@ -424,12 +424,12 @@ class MeanVarianceRegression:
     def borrowed(self, others: Sequence[MeanVarianceRegression], most: float) -> Self:
         """Return this regression with the rows of others added, down-weighted to at most ``most`` rows in total.
 
-        Partial pooling for a member of a family with few rows; all members have the same features.
+        This is partial pooling for a regression with few rows of its own; all regressions have the same features.
         """
         family: list[MeanVarianceRegression] = [self, *others]
         sizes = {(len(one.prior.mean_coef), len(one.prior.var_coef)) for one in family}
         if len(sizes) > 1:
-            raise InputError(f"others must have the same numbers of features, had {sorted(sizes)}")
+            raise InputError(f"others must have the same numbers of features, had (mean, variance) {sorted(sizes)}")
         there = sum(other.seen for other in others)
         weight = min(1.0, real_number("most", most, minimum=0) / there) if there > 0 else 0.0
         pooled = type(self)(self.given, offset_sd=self.offset_sd, keep=self.keep)
@@ -502,13 +502,13 @@ class RegressionResidualTest:
     """Chi-squared change test on a window of standardised prediction errors.
 
     Under a correct model the errors have mean zero and variance one. The sum of their squares detects increased noise
-    and large shifts; the square of their sum over ``n`` detects small shifts that last. Squares of heavy-tailed errors
-    vary more, so their sum is approximated by a scaled chi-squared distribution of equal mean and variance, with ``2 n
+    and large shifts; their squared sum over ``n`` detects small persistent shifts. Squares of heavy-tailed errors vary
+    more, so their sum is approximated by a scaled chi-squared distribution of equal mean and variance, with ``2 n
     / (kurtosis - 1)`` degrees of freedom. After an alarm, reset the model to its prior; the window restarts. See Wu,
     Iyer and Wang (2018), https://arxiv.org/abs/1805.09365.
 
-    The window holds the last ``length`` errors and is tested once it holds ``least``. ``level`` is the probability of a
-    false alarm per test, half of it for each of the two statistics.
+    The window holds the last ``length`` errors and is tested if it holds ``least`` or more. ``level`` is the
+    probability of a false alarm per test, half of it for each of the two statistics.
     """
 
     def __init__(self, length: int = 50, level: float = 1e-6, least: int = 10) -> None:

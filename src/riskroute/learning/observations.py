@@ -20,8 +20,8 @@ Columns = tuple[Matrix, Vector, Vector, Vector, Vector]  # features, counts, mea
 class Observations:
     """One row per feature vector: count, mean and sum of squared deviations of its rewards.
 
-    Counts may be fractional, for discounted rewards. ``free`` are the degrees of freedom of the squared deviations, so
-    ``spreads / free`` estimates the variance: the count minus one if every reward has weight one, and
+    Counts may be fractional, for discounted rewards. ``free`` holds the degrees of freedom of the squared deviations,
+    so that ``spreads / free`` estimates the variance: the count minus one if every reward has weight one, and
     ``sum(w) - sum(w^2) / sum(w)`` for rewards with weights ``w``.
     """
 
@@ -41,12 +41,12 @@ class Observations:
 
     @classmethod
     def none(cls, dim: int) -> Observations:
-        """Return observations without any reward."""
+        """Return an empty set of observations with ``dim`` features."""
         return cls(np.zeros((0, dim)), np.zeros(0), np.zeros(0), np.zeros(0))
 
     @classmethod
     def of(cls, features: Matrix, tallies: Tallies) -> Observations:
-        """Return the tallies of actions as observations, given their features ``(n, dim)``."""
+        """Convert the tallies of actions with ``features`` ``(n, dim)`` to observations."""
         return cls(features, tallies.counts.astype(np.float64), tallies.means, tallies.spreads)
 
     def __len__(self) -> int:
@@ -63,14 +63,14 @@ class Observations:
         return self.features, self.counts, self.means, self.spreads, self.free
 
     def joined(self, *others: Observations) -> Observations:
-        """Return all observations together, with rows of equal features merged and sorted by features."""
+        """Concatenate observations, merge rows with equal features, and sort the rows by features."""
         for other in others:
             if other.features.shape[1] != self.features.shape[1]:
                 raise InputError(f"other must have dimension {self.features.shape[1]}, had {other.features.shape[1]}")
         columns = zip(*(part.columns for part in (self, *others)), strict=True)
         features, counts, means, spreads, free = (np.concatenate(column) for column in columns)
         # rows are grouped by a hash of their bits: + 0.0 turns -0.0 into 0.0, and the high bits are mixed into the low
-        # ones, which are all 0 in round numbers
+        # ones, which are all 0 in numbers with few significant bits
         bits = (features + 0.0).view(np.int64)
         first, group = distinct_actions(bits ^ (bits >> 32))
         order = np.lexsort(features[first].T[::-1])
@@ -96,5 +96,5 @@ class Observations:
 
 
 def _contiguous(name: str, value: Any, shape: tuple[int | None, ...]) -> Floats:
-    """Check an array of real numbers and return it in row-major order, as kernels need it."""
+    """Check an array of real numbers and return it in row-major order, which kernels require."""
     return np.ascontiguousarray(exact_array(name, value, np.float64, shape))

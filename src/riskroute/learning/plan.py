@@ -22,7 +22,7 @@ MOST_DRAWS = 10**6  # most posterior draws per plan; they are held in memory
 class Setting:
     """Problem data known to a policy: everything but the coefficients.
 
-    ``horizon`` is the number of rounds; None: unlimited, which policies that need a horizon refuse with `InputError`.
+    ``horizon`` is the number of rounds; None: unlimited; policies that need a horizon then raise `InputError`.
     """
 
     actions: ActionSet

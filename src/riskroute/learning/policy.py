@@ -1,9 +1,9 @@
 """The interface of policies: they propose plans and learn from tallies.
 
 A *plan* is a list of actions with counts that needs no feedback until it is complete. A policy implements
-`Policy.propose` (the next plan) and `Policy.observe` (the tallies of the proposed plan). The base class derives the
-rest: fitting plans to the horizon, the one-round form `select` / `update` for live use, and a state as plain JSON that
-can be saved in the middle of a plan and restored to the same decisions.
+`Policy.propose` (the next plan) and `Policy.observe` (the tallies of the proposed plan). The base class implements the
+rest: fitting plans to the horizon, the one-round form `select` / `update` for live use, and a plain JSON state that can
+be saved in the middle of a plan. A restored policy makes the same decisions.
 
 Constructors only store parameters. `Policy.start` begins an episode. Learned values are in fields declared with
 `memory`, which make up the saved state.
@@ -47,7 +47,7 @@ class Policy(ABC):
     """Base class of all policies. Subclasses implement `begin`, `propose`, `observe` and `recommend`."""
 
     name: ClassVar[str]
-    state_version: ClassVar[int] = 1  # of the format of saved states
+    state_version: ClassVar[int] = 1  # version of the format of saved states
     needs_list: ClassVar[bool] = False  # whether it needs a list of all actions
     needs_horizon: ClassVar[bool] = True  # whether it must know the number of rounds
     fixed_set: ClassVar[bool] = True  # whether it needs the same action set in every round
@@ -244,7 +244,7 @@ class Policy(ABC):
         return self.clone()
 
     def state(self) -> dict[str, Any]:
-        """Return the complete state as plain JSON-able values."""
+        """Return the complete state as plain JSON values."""
         setting = self.setting
         return {
             "version": self.state_version,
@@ -283,7 +283,7 @@ class Policy(ABC):
     def _rebuilt(cls, state: dict[str, Any], actions: ActionSet) -> Self:
         saved = dict(instance_of("setting", state["setting"], dict, "a dictionary"))
         if (there := saved.pop("actions")) != actions.fingerprint:
-            raise StateError(f"state must be of the action set {actions.fingerprint}, was of {there}")
+            raise StateError(f"state must belong to the action set {actions.fingerprint}, belonged to {there}")
         given = instance_of("parameters", state["parameters"], dict, "a dictionary")
         expected = {item.name for item in dataclasses.fields(cls) if item.init}
         if set(given) != expected:
@@ -316,7 +316,7 @@ class Policy(ABC):
             most = planned[place] - (place == len(planned) - 1)  # a completed plan is no longer pending
             if not least <= entry.count <= most:
                 raise InputError(
-                    f"counts of partial must follow the plan, was {entry.count} of {planned[place]} at {place}"
+                    f"counts of partial must follow the plan, was {entry.count} of {planned[place]} at entry {place}"
                 )
             real_number("a mean of partial", entry.mean, minimum=-LARGEST, maximum=LARGEST)
             real_number("a spread of partial", entry.spread, minimum=0, maximum=LARGEST_SPREAD)

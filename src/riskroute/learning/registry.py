@@ -28,9 +28,9 @@ from riskroute.learning.policy import Policy
 POLICIES: dict[str, type[Policy]] = {
     kind.name: kind
     for kind in (
-        *(Rise, RisePlusPlus, RiskUcb, RiskExpExp, RestartGse),  # of the paper
-        *(Adaptive, Thompson, Guarded),  # of riskroute
-        *(Discounted, SlidingWindow, ChangeTest),  # of riskroute, for changing coefficients
+        *(Rise, RisePlusPlus, RiskUcb, RiskExpExp, RestartGse),  # from the paper
+        *(Adaptive, Thompson, Guarded),  # added by riskroute
+        *(Discounted, SlidingWindow, ChangeTest),  # added by riskroute, for changing coefficients
         *(LinUcb, LinThompson, PhasedElimination),  # risk-neutral, from the literature
         *(MvUcb, MvThompson),  # from the literature, without features
         *(Greedy, Uniform, Oracle),

@@ -33,7 +33,7 @@ def _harmonic(n: float) -> float:
 
 
 class RegretBlocks(NamedTuple):
-    """Consecutive blocks of an episode, each of rounds on one action: arrays ``(n,)``."""
+    """Consecutive blocks of an episode, each on a single action, as arrays ``(n,)``."""
 
     counts: Integers  # rounds
     reward_means: Vector
@@ -52,7 +52,7 @@ def block_regret_curves(
     rounds are constant, so the cost of switching is their sum times a difference of harmonic numbers.
 
     Luck is a control variate: the part of the path's mean-variance that depends on noise alone. Around a constant ``c``
-    the path's squared deviations are ``sum (x - c)^2`` less ``t (mean - c)^2``. With ``e = x - mu`` the noise of a
+    the path's squared deviations are ``sum (x - c)^2`` minus ``t (mean - c)^2``. With ``e = x - mu`` the noise of a
     round with true mean ``mu`` and variance ``v``, luck is the sum over rounds of
 
         ``e^2 - v - risk_tolerance e + 2 (mu - c) e``.

@@ -59,7 +59,7 @@ def check_state_field(name: str, value: Any, policy: Policy, check: Check | None
 
 
 def check_state_round(name: str, value: float, policy: Policy) -> None:
-    """Require a number of rounds already played; discounted rounds may be fractional."""
+    """Require a number of rounds from 0 to the rounds played; discounted rounds may be fractional."""
     if not 0 <= value <= policy.played:
         raise InputError(f"{name} must be from 0 to the {policy.played} rounds played, was {value}")
 

@@ -5,8 +5,8 @@ without waiting for earlier rewards, and collects rewards into tallies of the pl
 
 - A policy that may learn at any time (``waits`` is False) learns from the rewards received so far and makes a new plan
   when all rounds of its plan are issued. Later rewards are learned with the next plan.
-- A phased policy (``waits`` is True) ends a phase when all its tickets are settled or abandoned. Further tickets before
-  that carry its recommendation, and their rewards are not learned.
+- A phased policy (``waits`` is True) ends a phase when all its tickets are settled or abandoned. Until then, further
+  tickets carry its recommendation, and their rewards are not learned.
 
 With at most one open ticket, decisions equal those of `select` and `update`, bit for bit.
 """
@@ -221,7 +221,7 @@ class Tickets:
     def _known(self, number: int) -> tuple[int, Action]:
         found = self._out.get(number) if type(number) is int else None
         if found is None:
-            raise InputError(f"ticket must be open, was {shown(number)}")
+            raise InputError(f"ticket must be the number of an open ticket, was {shown(number)}")
         return found
 
     def _member(self, action: Action) -> Action:
@@ -237,7 +237,7 @@ class Tickets:
     # state
 
     def state(self) -> dict[str, Any]:
-        """Return the complete state as plain JSON-able values."""
+        """Return the complete state as plain JSON values."""
         return {
             "policy": self.policy.state(),
             "ahead": self.ahead,
@@ -251,7 +251,7 @@ class Tickets:
 
     @classmethod
     def restore(cls, state: dict[str, Any], actions: ActionSet, kind: type[Policy] | None = None) -> Self:
-        """Rebuild tickets and policy from a saved state over the same actions; ``kind``: an unregistered class."""
+        """Rebuild tickets and policy from a saved state over the same actions; ``kind``: unregistered policy class."""
         if not isinstance(state, dict):
             raise StateError(f"state must be a dictionary that state() returned, was {described(state)}")
         try:
@@ -272,7 +272,9 @@ class Tickets:
         plan = self.policy.pending
         length = 0 if plan is None else len(plan.counts)
         if len(self._tallies) != length or self._entry > length:
-            raise InputError(f"expected {length} tallies, one per entry of the plan, got {len(self._tallies)}")
+            raise InputError(
+                f"expected {length} tallies and a place of at most {length}, got {len(self._tallies)} and {self._entry}"
+            )
         self._others = {self._member(a): from_plain(Tally, tally, "a tally") for a, tally in state["others"]}
         for number, entry, action in state["out"]:
             if whole_number("entry", entry, minimum=_UNLEARNED) >= length:

@@ -1,1 +1,1 @@
-"""The live router: what it does is written to a log before it is done, and its state follows from the log."""
+"""The live router: every action is logged before it is taken, and the state follows from the log alone."""

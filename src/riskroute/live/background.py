@@ -27,7 +27,7 @@ _Value = TypeVar("_Value")
 
 
 class BackgroundThread(Executor):
-    """One thread that makes calls in sequence, or several; unlike a `ThreadPoolExecutor`, it lets the process end."""
+    """An executor with one thread, or several; unlike a `ThreadPoolExecutor`, it does not keep the process alive."""
 
     patience = 5.0  # seconds to wait in `shutdown` for calls; a snapshot usually takes less than one
 
@@ -62,7 +62,7 @@ class BackgroundThread(Executor):
         return True
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """End after the calls submitted before; ``wait`` for them, but no longer than `patience`."""
+        """End the threads after all submitted calls; ``wait`` for each thread, but no longer than `patience`."""
         for _ in self._threads:
             self._calls.put(None)
         for thread in self._threads if wait else ():
@@ -75,7 +75,7 @@ class RefitWorker(BackgroundThread):
     Not a `ProcessPoolExecutor`, whose threads keep a service from ending while its process is stopped.
     """
 
-    least = 60.0  # a refit takes a second or two
+    least = 60.0  # lower bound on `limit`, in seconds; a refit takes a second or two
 
     def __init__(self) -> None:
         # Seconds after which a call is abandoned and the process killed: four times the duration of the last call. Each

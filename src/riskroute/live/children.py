@@ -45,8 +45,8 @@ from riskroute.routers.execution import (
 from riskroute.routers.plan import Plan
 from riskroute.routers.report import ChildReport, Report
 
-_STAGE = 1000  # slots of a stage: children of the plan from 0, of the next stage from 1000, and so on
-_VENUE_AT_DEADLINE = 3 * _STAGE - 2  # slot of the last try of shares that one venue alone may fill
+_STAGE = 1000  # slots per stage: children of the plan from 0, of the next stage from 1000, and so on
+_VENUE_AT_DEADLINE = 3 * _STAGE - 2  # slot of the last retry of shares that only one venue may fill
 
 Quotes = tuple[VenueQuote, ...]
 Children = tuple[ChildOrder, ...]
@@ -106,7 +106,7 @@ def _fees(fees: tuple[tuple[int, int], ...]) -> tuple[Vector, Vector]:
 
 
 def _levels(quotes: Quotes) -> tuple[Matrix, Matrix, Matrix, Matrix]:
-    """Return bid and ask prices in dollars and their sizes, ``(V, L)`` each; missing levels have NaN and 0."""
+    """Return bid and ask prices in dollars and their sizes, ``(V, L)`` each; missing levels have price NaN, size 0."""
     depth = max([1, *[max(len(quote.bids), len(quote.asks)) for quote in quotes]])
     prices: list[float] = []
     sizes: list[float] = []
@@ -123,7 +123,7 @@ def _levels(quotes: Quotes) -> tuple[Matrix, Matrix, Matrix, Matrix]:
 
 
 def report_of(outcome: OrderOutcome) -> Report:
-    """Return the report that a router learns from, for a settled order."""
+    """Return the report of a settled order, from which a router learns."""
     children = []
     for number, child in enumerate(outcome.children):
         price = 0.0
@@ -186,7 +186,7 @@ class ChildMaker:
         return making.orders(making.execution.first_children())
 
     def following(self, state: TradingState, parent: ParentState, quotes: Quotes, now: int) -> Children:
-        """Return the children to send now for shares that no child holds; empty if there are none, or not yet."""
+        """Return the children to send now for shares that no child holds; empty if no child is due."""
         order, plan = parent.order, Plan.from_json(parent.decision.plan)
         children = [state.children[name] for name in parent.children]
         making = _Making(self, order, plan, quotes, children, _own_fills(state, children), now)
@@ -260,7 +260,7 @@ class _Making:
         self.execution = execution
 
     def closing(self, tries: int, most: int) -> Children:
-        """Return the children of the deadline, when no other is open."""
+        """Return the children to send after the deadline, once no other child is open."""
         execution = self.execution
         while planned := execution.first_children():  # not sent in time, or never sendable: nothing was filled
             for child in planned:
@@ -275,7 +275,7 @@ class _Making:
         return self.orders(execution.retry(DEADLINE, "sweep", self.levels()))
 
     def orders(self, children: Sequence[ExecutionChild], slot: int | None = None) -> Children:
-        """Return child orders for those children that can be sent; the others are done with nothing filled."""
+        """Return child orders for those children that can be sent; the others end without a fill."""
         made = []
         takes = {child.place: child for child in children if child.kind == "take"}
         plan = self.plan
@@ -328,7 +328,7 @@ class _Making:
         return min(self.worst, price) if self.sign > 0 else max(self.worst, price)
 
     def levels(self, *, usable: bool = True) -> ExecutionLevels:
-        """Return the displayed side; if ``usable``, what may be taken: reachable, within the collar, not our own."""
+        """Return the displayed side; if ``usable``, what may be taken: reachable, within the collar, not taken yet."""
         sign, places, shown = self.sign, self.maker.places, {quote.venue: quote for quote in self.quotes}
         fees = {quote.venue: quote.taker / NANO for quote in (*self.order.quotes, *self.quotes)}
         sides = [

@@ -51,7 +51,7 @@ class _Section(BaseModel):
 
 
 class _LogConfig(_Section):
-    """Where the log is: a SQLite file or a PostgreSQL database."""
+    """The log: a SQLite file or a PostgreSQL database, and its options."""
 
     path: Path | None = None
     postgres: str | None = None
@@ -64,14 +64,14 @@ class _LogConfig(_Section):
     @model_validator(mode="after")
     def _one_store(self) -> _LogConfig:
         if (self.path is None) == (self.postgres is None):
-            raise ValueError("given either a path or a postgres address, and not both")
+            raise ValueError("given exactly one of path and postgres")
         return self
 
     def key(self) -> bytes:
         """Return the content of the key file, empty if none is configured."""
         if self.head_key is None:
             return b""
-        expected = f"log.head_key must be a file of at least 32 bytes for its owner alone, was {str(self.head_key)!r}"
+        expected = f"log.head_key must be a file of at least 32 bytes, private to its owner, was {str(self.head_key)!r}"
         try:
             mode, key = self.head_key.stat().st_mode & 0o777, self.head_key.read_bytes()
         except OSError as error:
@@ -183,7 +183,7 @@ def _partition(value: str) -> str:
 
 
 class LiveConfig(_Section):
-    """The whole file."""
+    """The whole configuration of a live router."""
 
     mode: Literal["live", "shadow"] = "live"
     partition: Annotated[str, AfterValidator(_partition)] = "1/1"
@@ -328,13 +328,13 @@ def token_hash(token: str) -> str:
 
 
 def live_config(values: Mapping[str, Any]) -> LiveConfig:
-    """Validate a configuration; raise `InputError` that names the field, its value and the expectation."""
+    """Validate a configuration; raise an `InputError` that names the field, its value and what was expected."""
     config = validated_config(LiveConfig, dict(values))
     both = sorted(set(config.venues) & set(config.pools))
     if both:
         raise InputError(f"venues and pools must have different names, both have {both[0]!r}")
     if config.part[1] > 1 and config.log.postgres is None:
-        raise InputError(f"partition must be 1/1 with a file as log, was {config.partition!r}: others need PostgreSQL")
+        raise InputError(f"partition must be 1/1 for a log in a file, was {config.partition!r}: others need PostgreSQL")
     if not config.public and not _is_loopback(config.address[0]):
         raise InputError(f"listen must be a loopback address unless public = true, was {config.listen!r}")
     return config
@@ -343,7 +343,7 @@ def live_config(values: Mapping[str, Any]) -> LiveConfig:
 def read_live_config(path: Path, **more: str | None) -> LiveConfig:
     """Read a configuration file; relative paths are relative to its folder.
 
-    ``more`` overrides values of the file, except with None.
+    Values in ``more`` that are not None override those of the file.
     """
     given = {name: value for name, value in more.items() if value is not None}
     config = live_config({**read_toml_config(path), **given})

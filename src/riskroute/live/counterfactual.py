@@ -4,12 +4,12 @@ The children of the other plan follow from `riskroute.routers.execution`, as in 
 their fills are estimated, from the best evidence available:
 
 - Shares taken at once pay the displayed prices, plus the slippage of the shares that were really taken.
-- A pool or queue that filled a child partly has no more shares: its fill is known for any size. One that filled a child
-  completely has at least as many. A child resting in a pool fills at least as much as an immediate one.
-- With all trades of the market, the fill of a limit order follows from the outflow of its queue (`MarketHistory`).
-- Other fills are expected as in earlier orders: hazards by size (`riskroute.learning.hazards`).
-- The remainder at the deadline pays the books at that time; without them, what real children paid then; without those,
-  the displayed prices at arrival.
+- A pool or queue that filled a child partly had no more shares: its fill is known for any size. If it filled the child
+  completely, it had at least as many shares. A child resting in a pool fills at least as much as an immediate one.
+- If all trades of the market are known, the fill of a limit order follows from the outflow of its queue.
+- Other fills are expectations, from the fills of earlier children: hazards by size (`riskroute.learning.hazards`).
+- The remainder at the deadline pays the prices displayed at that time; if these are unknown, what real children paid
+  then; otherwise, the displayed prices at arrival.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ _MOST = 100_000  # larger children count as one of this size: hazards keep an en
 class CounterfactualCost(NamedTuple):
     """A counterfactual cost in 1e-9 dollars against the arrival mid, fees included.
 
-    ``guessed`` shares have an unknown fill, for which the expectation is used. ``children`` are those that the plan
-    would have sent, with their fills.
+    ``guessed`` is the number of shares whose fill is unknown and replaced by its expectation. ``children`` are those
+    that the plan would have sent, with their fills.
     """
 
     cost: float
@@ -50,7 +50,7 @@ class CounterfactualCost(NamedTuple):
 
 
 class Counterfactual:
-    """Estimates the costs of other plans, with hazards by size of every pool and queue, learned from all children."""
+    """Estimates the costs of other plans, with fill hazards by size for every pool and queue, learned from children."""
 
     refresh = 20  # trials between updates of the expectations
     shown = (1, 100, 1000)  # sizes in `fill_beliefs`
@@ -67,9 +67,9 @@ class Counterfactual:
         market: ObservedHistory | None = None,
         context: Context | None = None,
     ) -> CounterfactualCost:
-        """Estimate the cost of an order with a plan, given the outcomes of its real children, and the market's.
+        """Estimate the cost of an order with a plan, given the outcomes of its real children and the observed market.
 
-        ``context`` is the order's at its arrival, if the caller has it.
+        ``context`` is the context of the order at its arrival; default: computed.
         """
         context = context or context_of(order, order.received)
         return _Counterplan(self, order, context, plan, seen, market or ObservedHistory({}, ())).play()
@@ -144,7 +144,7 @@ def _horizon(order: ParentOrder) -> float:
 
 
 class _Displayed:
-    """The displayed side that an order takes from, less what it took. Costs are in dollars against the arrival mid."""
+    """The displayed side an order takes from, less the shares taken. Costs are in dollars against the arrival mid."""
 
     def __init__(self, context: Context, levels: ExecutionLevels | None = None) -> None:
         if levels is None:
@@ -186,7 +186,7 @@ class _Displayed:
 
 
 class _Counterplan:
-    """One order split by another plan."""
+    """The estimated execution of one order with another plan."""
 
     def __init__(
         self,
@@ -276,7 +276,7 @@ class _Counterplan:
         return bool(children)
 
     def _deadline(self) -> None:
-        """Sweep the remainder at the deadline, at the best known prices of that time."""
+        """Sweep the remainder at the deadline, at the best available estimate of prices at that time."""
         if self.execution.later <= 0:
             return
         late = [child for child in self.seen if child.kind == "sweep" and child.filled > 0 and self._is_late(child)]
@@ -301,7 +301,7 @@ class _Counterplan:
         return self.horizon > 0 and child.sent_at > middle
 
     def _slippage(self) -> float:
-        """Return the slippage per share against displayed prices of the shares that were really taken at once.
+        """Return the slippage per share, against displayed prices, of the shares that were really taken at once.
 
         Shares taken at a venue are compared with what it displayed, and sweeps with the cheapest displayed shares.
         """
@@ -347,7 +347,7 @@ class _Counterplan:
         self._done(child, known + more)
 
     def _bounds(self, kind: str, place: str) -> tuple[float, float]:
-        """Bound the shares that a dark child would have filled by the pool's fills of the other type.
+        """Return bounds on the shares that a dark child would have filled, from the pool's fills of the other type.
 
         The types are immediate and resting; a resting child fills at least as much as an immediate one.
         """

@@ -1,4 +1,4 @@
-"""Decisions of the engine: the router's plan within the limits, the safe router without it, and further children."""
+"""Decisions of the engine: the router's plan within the limits, otherwise the safe router's, and further children."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ class Decider:
             router=router.name,
             belief=self.learner.belief,
             ticket=ticket,
-            plan=dict(vars(plan)),  # a plain plan that is not shared
+            plan=dict(vars(plan)),  # no deep copy: the plan is not shared
             at=now,
             # Routers that explore draw beliefs, not plans: the probability of a plan is not available.
             probability=msgspec.UNSET if explores else 1.0,
@@ -118,7 +118,7 @@ class Decider:
         )
 
     def timed(self, ask: Callable[[ParentOrder, int], Plan], order: ParentOrder, now: int) -> Plan:
-        """Return the router's plan, and add its time to `times`."""
+        """Return the router's plan, and record the decision time in `times`."""
         began = time.perf_counter()
         try:
             return ask(order, now)

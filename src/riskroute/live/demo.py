@@ -77,7 +77,7 @@ class _Client:
             elif status != 503 or "halted" in body["error"]:
                 raise StateError(f"the service refused an order of the demo with status {status}: {body}")
             time.sleep(0.05)
-        raise StateError(f"the service accepted no order within {_TIMEOUT:g} s; its last answer was {body}")
+        raise StateError(f"the service did not accept an order within {_TIMEOUT:g} s; its last answer was {body}")
 
 
 def _order(number: int, now: int) -> dict[str, Any]:
@@ -116,7 +116,7 @@ def _request(port: int, method: str, path: str, token: str = "", body: Any = Non
         line.close()
 
 
-_FAULTS = "partial = 0.2, duplicate = 0.05, disorder = 0.05, silence = 0.01"  # of every venue and pool
+_FAULTS = "partial = 0.2, duplicate = 0.05, disorder = 0.05, silence = 0.01"  # faults of every venue and pool
 _CONFIG = """\
 # Written by riskroute live demo.
 listen = "127.0.0.1:{port}"
@@ -151,7 +151,7 @@ class DemoResult:
 
     @property
     def nothing_lost(self) -> bool:
-        """Whether every answered order is in the log exactly once, and positions equal the venues'."""
+        """Whether every count has its expected value: nothing was lost, and nothing was booked twice."""
         return all(expected in (None, found) for _, found, expected in self.checks)
 
     @property
@@ -209,7 +209,7 @@ class Demo:
         until = time.monotonic() + _TIMEOUT
         while time.monotonic() < until:
             if self.process.poll() is not None:
-                raise StateError(f"the service ended; see {self.folder / 'service.txt'}")
+                raise StateError(f"the service ended before it was ready; see {self.folder / 'service.txt'}")
             try:
                 status, said = _request(self.port, "GET", "/state", self.tokens["screen"])
                 if status == 401:

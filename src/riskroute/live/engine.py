@@ -1,8 +1,8 @@
 """The trading engine: applies events, writes them to the log, and acts on them once they are durable.
 
-No other part of the live router reads the clock. An order and its decision are one entry of the log; no child is sent
-and no client is answered before that entry is durable. Every public method may be called from any thread. The engine's
-own thread (`TradingEngine.serve`) sends to venues (`TradingEngine.pump`) and runs due timers (`TradingEngine.tick`).
+The state depends on the clock only through the times in events. An order and its decision are one entry of the log; no
+child is sent and no client is answered before this entry is durable. Every public method may be called from any thread.
+The engine's own thread (`TradingEngine.serve`) sends to venues (`TradingEngine.pump`) and runs due timers (`tick`).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from riskroute.routers.registry import router_bytes, router_from
 from riskroute.routers.router import Router
 
 _Value = TypeVar("_Value")
-_ORDER_KINDS = log_row_kind(events.Accepted), log_row_kind(events.Shadowed)  # of rows that have the key of an order
+_ORDER_KINDS = log_row_kind(events.Accepted), log_row_kind(events.Shadowed)  # kinds of rows keyed by order
 
 
 class _Call(NamedTuple):
@@ -55,14 +55,14 @@ class _Call(NamedTuple):
 class TradingEngine:
     """A router that trades, composed of a ledger, timers, an outbox and a decider."""
 
-    turn = NANO // 200  # the thread takes calls and reports for this time before it works on the outbox
+    turn = NANO // 200  # time that the thread spends on calls and reports before it works on the outbox
     longest_pump = NANO // 20  # under load the outbox never empties; timers and refits run after this time
-    booked_together = 64  # reports booked under one lock, which takes milliseconds: a halt waits as long
-    longest_backoff = 5  # a silent venue is queried after the patience, twice that, ... up to 2^5 times
+    booked_together = 64  # reports booked while the lock is held, for milliseconds: a halt waits as long
+    longest_backoff = 5  # the wait for a silent venue doubles after every query, up to 2^5 times `patience`
     most_observed = 5  # public outcomes computed per tick; each takes milliseconds
     most_unobserved = 10_000  # orders that wait for their public outcomes
     pause_after_failed_refit = 10 * NANO  # otherwise a worker that dies at once would be restarted in a loop
-    longest_call = 5.0  # seconds until the engine counts as stuck, and until `close` abandons its thread
+    longest_call = 5.0  # seconds in one call after which the engine counts as stuck, and `close` abandons its thread
 
     def __init__(
         self,
@@ -78,10 +78,10 @@ class TradingEngine:
         monotonic: Callable[[], int] = time.monotonic_ns,
         patience: float = 2.0,  # seconds without an answer after which a venue is queried
         decision_seconds: float | None = None,  # a router that takes longer is disabled
-        store: StateStore | None = None,  # of snapshots and settled orders; default: two days of orders in memory
-        snapshot_every: int = 10_000,  # events; 0 takes no snapshots
+        store: StateStore | None = None,  # keeps snapshots and settled orders; default: two days of orders in memory
+        snapshot_every: int = 10_000,  # events between snapshots; 0: none
         saver: Executor | None = None,  # saves snapshots; default: the engine's thread
-        owner: str = "engine",  # of the lease
+        owner: str = "engine",  # name of the holder of the lease
         lease_seconds: float = math.inf,  # a third of it is the time between renewals; infinite without a standby
         reopen: Callable[[], Log] | None = None,  # opens the log again after a write whose outcome is unknown
         history: MarketHistory | None = None,  # market data around orders, for routers that learn from public data
@@ -99,9 +99,9 @@ class TradingEngine:
         self.snapshots = None if store is None else SnapshotWriter(store, snapshot_every, save, monotonic)
         self._owner, self._lease_seconds, self._term, self._leased = owner, lease_seconds, 0, 0
         self._worker, self._reopen, self._first_router = worker, reopen, router_bytes(router)
-        self._answers: dict[str, Future[Decision]] = {}  # of orders that are not durable yet
-        self.unwritten_digests: dict[str, bytes] = {}  # of orders executed elsewhere, by key, that are not durable yet
-        self._first = threading.Lock()  # held by a halt that waits for `lock`: the engine's thread lets it go first
+        self._answers: dict[str, Future[Decision]] = {}  # by key, for orders that are not durable yet
+        self.unwritten_digests: dict[str, bytes] = {}  # by key, for orders executed elsewhere, not durable yet
+        self._first = threading.Lock()  # held while a halt or resume waits for `lock`; the engine's thread gives way
         self._inbox: queue.SimpleQueue[_Call | Sequence[ExecutionReport]] = queue.SimpleQueue()
         self._taken: deque[_Call | Sequence[ExecutionReport]] = deque()  # from the inbox, not processed yet
         self._looked_up: dict[str, LogRow | None] = {}  # rows of orders by key
@@ -111,11 +111,11 @@ class TradingEngine:
         self.failed_refits = 0
         self._started = self._closed = self._refitting = False
         self._refit_not_before = 0
-        self._adopted = self._not_due = monotonic()  # when the last belief was adopted, and when no refit was due
+        self._adopted = self._not_due = monotonic()  # when the last belief was adopted; when last no refit was due
         self._stale = 0  # consecutive orders with old quotes
         self._clocks = (0, 0)  # both clocks at the last tick
         self._ticked = self._silent_until = self._observed = 0
-        self.end: LogHead | None = None  # of the log, once the engine is closed
+        self.end: LogHead | None = None  # head of the log, once the engine is closed
 
     @property
     def state(self) -> TradingState:
@@ -124,7 +124,7 @@ class TradingEngine:
 
     @property
     def lock(self) -> threading.RLock:
-        """Held while the state changes."""
+        """The lock that is held while the state changes."""
         return self.ledger.lock
 
     @property
@@ -154,12 +154,12 @@ class TradingEngine:
 
     @property
     def stuck(self) -> bool:
-        """Whether the engine's thread has not returned from a call for `longest_call`."""
+        """Whether one call has kept the engine's thread busy for more than `longest_call` seconds."""
         return self.serving and self.monotonic() - self._ticked > self.longest_call * NANO
 
     @property
     def ready(self) -> bool:
-        """Whether orders are accepted: the engine works, and venues have answered for all children from before."""
+        """Whether orders are accepted unless trading is halted: the engine works, and earlier children are resolved."""
         return self._started and not self._closed and not self.outbox.unresolved and not self.failed
 
     # start, failure and revival
@@ -232,7 +232,7 @@ class TradingEngine:
                 self.outbox.cancel_all()
 
     def revive(self) -> bool:
-        """Recover from the log after a failed write, and halt trading; return whether that succeeded.
+        """Recover from the log after a failed write, and halt trading; return whether the engine works again.
 
         Venues are queried for all open children, so reports that were dropped meanwhile are booked.
         """
@@ -264,7 +264,7 @@ class TradingEngine:
                 events.Halted(at=self.clock(), reason=f"the log could not be written: {failure.cause}", by="limits")
             )
         if (refused := written.exception()) is not None:
-            self.ledger.fail(refused)  # a future wakes this thread before it calls the ledger back
+            self.ledger.fail(refused)  # a future wakes this thread before the ledger gets the error
             return False
         self._query_open_children()
         unbooked, self._unbooked = self._unbooked, []
@@ -286,7 +286,7 @@ class TradingEngine:
         return made
 
     def accept(self, order: ParentOrder, digest: bytes, answer: Future[Decision], received: int) -> Future[Decision]:
-        """Accept a valid order, whose decision ``answer`` gets; hold `lock` since `known` returned None for its key.
+        """Accept a valid order; ``answer`` gets its decision. Call `known` first, and hold `lock` from this call on.
 
         ``digest`` is its `order_digest`. The age of its quotes is measured at ``received``: a stall of the router
         neither makes quotes old nor halts trading.
@@ -312,7 +312,7 @@ class TradingEngine:
             order = msgspec.structs.replace(order, received=now)
             decision, children, refusal = self.decider.decide(self.state, order, now, self.state.decisions)
             if refusal:
-                if decision.consulted:  # the router has drawn a plan, which a replay must draw too
+                if decision.consulted:  # the router was asked: a replay must ask it again
                     self.ledger.record(events.Declined(at=now, order=order, plan=decision.plan, reason=refusal))
                 raise errors.RefusedError(refusal)
             self._answers[order.key] = answer
@@ -325,13 +325,13 @@ class TradingEngine:
         return answer
 
     def known(self, key: str, digest: bytes) -> Future[Decision] | None:
-        """Return the answer to a repeated order, None for a new key; raise `KeyUsedError` if another order has it."""
+        """Return a repeated order's answer, None for a new key; raise `KeyUsedError` if the key is another order's."""
         with self.lock:
             # After a failed write, the state may have orders that the log lacks.
             if not self.failed and (parent := self.state.parents.get(key)) is not None:
                 before, decision = parent.digest, parent.decision
             elif (event := self._known_event(key)) is not None:
-                # An order that another router traded has no digest.
+                # No order matches the key of an order that another router executed.
                 before = event.digest if isinstance(event, events.Accepted) else b""
                 decision = event.decision
             else:
@@ -362,7 +362,7 @@ class TradingEngine:
         if self.failed:
             raise errors.StateError(f"the engine has failed: {self.failed}")
         if not self._started or self._closed:
-            raise errors.StateError("the engine must be started, was not")
+            raise errors.StateError("the engine must be running: it was not started, or is closed")
 
     def halt(self, reason: str, by: str) -> Written:
         """Halt trading: send no children, cancel open ones. The future is done when the halt is durable."""
@@ -457,7 +457,7 @@ class TradingEngine:
 
     @property
     def refit_overdue(self) -> float:
-        """Seconds since a refit was due without a new belief; 0 if none is due."""
+        """Seconds for which a refit has been due; 0 if none is due."""
         return (self.monotonic() - self._not_due) / NANO if self.learner.refit_due else 0.0
 
     # time
@@ -472,7 +472,7 @@ class TradingEngine:
             for kind, name, attempts in self.timers.due(now):
                 self._on_timer(now, kind, name, attempts)
                 if self._first.locked():
-                    break  # the other timers in the next turn
+                    break  # the other timers run in the next turn
             self.timers.prune(self._is_needed)
             self._refit()
             writer, archive = self.snapshots, self.ledger.archive
@@ -520,7 +520,7 @@ class TradingEngine:
         return kind == "child" or name in (self._unobserved if kind == "public" else self.state.unsettled)
 
     def _query_silent(self, now: int, name: str, attempts: int) -> None:
-        """Query a child whose venue owes an answer."""
+        """Query the venue of a child if its answer is overdue."""
         child = self.state.children.get(name)
         if child is None or child.done:
             self.timers.answer_by.pop(name, None)
@@ -620,7 +620,7 @@ class TradingEngine:
                 return
 
     def call_soon(self, call: Callable[[], None], key: str | None = None) -> None:
-        """Queue a call for the engine's thread, with the key of its order if it has one; it must not raise."""
+        """Queue a call for the engine's thread, with the key of its order if it has one; the call must not raise."""
         self._inbox.put(_Call(call, key))
 
     def serve(self, every: float = 0.02) -> None:
@@ -676,7 +676,7 @@ class TradingEngine:
         return True
 
     def _let_halts_go_first(self) -> None:
-        """Wait until no halt waits for `lock`: Python's locks are unfair, and this thread takes it again at once."""
+        """Wait until no halt waits for `lock`: Python's locks are unfair, and this thread would get `lock` again."""
         with self._first:
             pass
 
@@ -688,7 +688,7 @@ class TradingEngine:
         keys = [one.key for one in self._taken if isinstance(one, _Call) and one.key is not None]
         if not keys:
             return
-        with suppress(Exception):  # then each key is looked up by itself, and its order refused if that fails
+        with suppress(Exception):  # each key is looked up alone later, and its order refused if this fails too
             # One query, since a database takes long to answer, and without `lock`, so that no halt waits for it.
             found = self._find(keys)
             # An order that is accepted after this is in the state, at least until another one is archived.

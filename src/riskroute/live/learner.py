@@ -1,7 +1,7 @@
 """The router behind the engine: decides from a frozen belief, and learns from settled orders.
 
-With ``refit_every`` 0 it learns from each settled order at once. Otherwise a worker process learns from that many
-together, starting from the last belief, and its result is written as the event `Planned`, after which it decides.
+With ``refit_every`` 0, the router learns from each order when it settles. Otherwise a worker process refits it after
+that many orders, starting from the last belief; the new belief is logged as the event `Planned`, and then decides.
 Either way the router's state follows from the log alone: `Learner` gets every event, live and in recovery.
 """
 
@@ -30,7 +30,7 @@ _Followed = tuple[int, ParentOrder, dict[str, Any], int, bool]
 # Outcomes and market data that are not learned yet, with the numbers of their events.
 _Outcomes = list[tuple[int, OrderOutcome]]
 _Observed = list[tuple[int, MarketObserved]]
-# Belief, its state, the router's state, and what is not learned yet: a learner in a snapshot.
+# A learner in a snapshot: belief, its state, the router's state, what is not learned yet, and why it is disabled.
 _Saved = tuple[int, bytes, bytes, list[_Followed], _Outcomes, _Observed, str]
 
 SLOW = "the router took longer than"  # a decision whose reason begins so disables the router, also in a replay
@@ -90,7 +90,7 @@ class Learner:
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """Skip beliefs while a log is read; restore only the last one, and the decisions after it, at the end.
+        """Skip beliefs while a log is read; at the end, restore only the last one, and repeat the decisions after it.
 
         With ``refit_every`` 0 there is no later belief, and the router gets every event in sequence.
         """
@@ -102,9 +102,9 @@ class Learner:
                 self._restore()
 
     def decide(self, order: ParentOrder, now: int, context: Context | None = None) -> Plan:
-        """Return the plan for an order; `RouterError` if the router fails, or its plan cannot be executed.
+        """Return the plan for an order; raise `RouterError` if the router fails or its plan cannot be executed.
 
-        ``context`` is the order's, if the caller has it; the router gets a copy.
+        ``context`` is the context of the order, of which the router gets a copy; default: computed.
         """
         context = context_of(order, now) if context is None else copied_context(context)
         try:
@@ -136,7 +136,7 @@ class Learner:
         return plan
 
     def on_event(self, number: int, event: AnyEvent, *, live: bool) -> None:
-        """Follow an event; ``live`` if `decide` has been called for it already."""
+        """Update the learner for an event; ``live`` if `decide` has been called for it already."""
         if isinstance(event, Planned):
             self._adopt(event)
         elif isinstance(event, Accepted):
@@ -197,7 +197,7 @@ class Learner:
 
         There may be a thousand of them, so this runs in another thread and leaves only the last ``few`` to `_adopt`.
         """
-        with suppress(RiskrouteError, ValueError):  # raised when the belief is adopted
+        with suppress(RiskrouteError, ValueError):  # raised again when the belief is adopted
             router, done = router_from(self.kind, state), after
             while (some := [one for one in list(self.followed) if one[0] > done]) and len(some) > few:
                 for one in some:
@@ -206,7 +206,7 @@ class Learner:
             self._ready = state, router, done
 
     def _restore(self) -> None:
-        """Restore the router of the last belief, and repeat the decisions since."""
+        """Restore the router of the last belief, and repeat the decisions made since then."""
         ready, self._ready = self._ready, None
         if ready is not None and ready[0] == self.planned:
             _, self.router, done = ready
@@ -226,7 +226,7 @@ class Learner:
         return 0 < self.refit_every <= len(self.unlearned)
 
     def next_refit(self) -> Refit:
-        """Return a refit from all settled orders."""
+        """Return a refit to all settled orders that are not learned yet."""
         return Refit(self.kind, self.planned, list(self.followed), list(self.unlearned), list(self.observed))
 
     def state(self) -> bytes:
@@ -235,7 +235,7 @@ class Learner:
 
     def captured(self) -> Callable[[], bytes]:
         """Capture the learner for a snapshot; the returned function encodes it, in any thread."""
-        news = list(self.followed), list(self.unlearned), list(self.observed)  # of records that never change
+        news = list(self.followed), list(self.unlearned), list(self.observed)  # copies; their records never change
         saved = (self.belief, self.planned, router_bytes(self.router), *news, self.disabled)
         return lambda: msgspec.msgpack.encode(saved)
 

@@ -111,7 +111,7 @@ class Ledger:
         return self._append(entries, tasks, (), deferrable=deferrable)
 
     def halt(self, reason: str) -> None:
-        """Halt trading for a limit, unless it is halted."""
+        """Halt trading because of a limit, unless it is halted already."""
         with self.lock:
             if not self.state.halted:
                 self.record(Halted(at=self.clock(), reason=reason, by="limits"))
@@ -194,7 +194,7 @@ class Ledger:
                 todo.append(effect)
             elif isinstance(effect, LearnEffect):
                 if not isinstance(event, Shadowed):
-                    # Before the learner gets the outcome: the cost of exploration is under the belief that decided.
+                    # Before the learner gets the outcome: exploration is measured under the belief that decided.
                     todo.append(self.decider.settled(effect.order, effect.outcome, event.at, state.settled))
                 self.decider.counterfactual.learn(effect.order, effect.outcome.children)
                 self.decider.learner.settle(state.events, effect.outcome)
@@ -241,7 +241,7 @@ def _answer_all(answers: Sequence[Callable[[Written], None]], written: Written) 
 class LedgerTimers:
     """Heap of timers by the engine's clock, each with a kind, a name and a number of attempts."""
 
-    least_pruned = 10_000  # timers from which unneeded ones are dropped before they are due
+    least_pruned = 10_000  # with more timers, unneeded ones are dropped before they are due
 
     def __init__(self) -> None:
         self._heap: list[tuple[int, int, str, str, int]] = []
@@ -268,7 +268,7 @@ class LedgerTimers:
             yield heapq.heappop(self._heap)[2:]
 
     def prune(self, needed: Callable[[str, str], bool]) -> None:
-        """Drop the timers whose kind and name are not ``needed``, if there are twice as many as after the last time.
+        """Drop the timers whose kind and name are not ``needed``, if there are twice as many as after the last pruning.
 
         Orders settle long before their deadlines, whose timers would otherwise fill the memory.
         """
@@ -300,7 +300,7 @@ class LedgerOutbox:
 
     @property
     def urgent(self) -> bool:
-        """Whether a task waits that overtakes sends: a cancel, a query or a call."""
+        """Whether a task that overtakes sends is waiting: a cancel, a query or a call."""
         return not self._urgent.empty()
 
     @property
@@ -321,7 +321,7 @@ class LedgerOutbox:
         self._sends.put([task])
 
     def work(self, more_time: Callable[[], bool]) -> bool:
-        """Run tasks until none is left or ``more_time`` returns False, and then return False.
+        """Run tasks until none is left, and return True; return False as soon as ``more_time`` does.
 
         Consecutive children are sent together.
         """

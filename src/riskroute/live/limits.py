@@ -1,6 +1,6 @@
 """Checks of orders: validity, repetition, and limits.
 
-Limits hold for orders, symbols, venues, days and prices, whatever the router decides; exceeding some halts trading.
+Limits on orders, symbols, venues, days and prices bind every router; exceeding some of them halts trading.
 """
 
 from __future__ import annotations
@@ -55,12 +55,13 @@ def check_quote_limits(quotes: tuple[VenueQuote, ...]) -> None:
     """Raise `InputError` for books that are unsorted, crossed, out of range, or undated."""
     for quote in quotes:
         for side, sign, levels in (("bids", -1, quote.bids), ("asks", 1, quote.asks)):
+            where = f"{side} of {quote.venue} must"
             prices = [sign * price for price, _ in levels]
             if len(prices) > 1 and prices != sorted(prices):
-                raise InputError(f"{side} of {quote.venue} must be the best price first, was {shown(list(levels))}")
+                raise InputError(f"{where} have the best price first, was {shown(list(levels))}")
             for price, size in levels:
                 if not (0 < price <= LARGEST_PRICE and 0 <= size <= 10**12):
-                    raise InputError(f"{side} of {quote.venue} must be prices and sizes, was {(price, size)}")
+                    raise InputError(f"{where} be prices 1 to {LARGEST_PRICE}, sizes 0 to {10**12}, was {price, size}")
         bid, ask = touch_prices((quote,))
         if bid and ask and bid >= ask:
             raise InputError(f"bids of {quote.venue} must be below its asks, was {bid} against {ask}")
@@ -98,7 +99,7 @@ class Limits(Record, frozen=True):
     collar
         Maximum distance of a child's limit price from the arrival mid, in basis points.
     quote_age
-        Maximum age of an order's newest quote at the order's receipt, and time that an order may wait in the router.
+        Maximum age of an order's newest quote at its receipt, and maximum time of the order in the router's queue.
     stale_quotes
         Orders in a row refused for old quotes; more halts trading.
     clock_jump
@@ -188,7 +189,7 @@ class Limits(Record, frozen=True):
             if type(child.quantity) is not int or child.quantity <= 0:
                 return f"quantity of a child must be positive, was {child.quantity}"
             if (child.symbol, child.side, child.parent) != (order.symbol, order.side, order.key):
-                return "a child must be of its order, was not"
+                return "a child must have the symbol, side and key of its order, did not"
             if child.limit is None or order.sign * child.limit > order.sign * worst:
                 price = "none" if child.limit is None else f"{child.limit / NANO:.9g}"
                 return f"limit of a child must be no worse than {worst / NANO:.9g}, was {price}"

@@ -36,7 +36,7 @@ _time = attrgetter("at")
 
 
 class _History(Generic[_Dated]):
-    """The newest quotes or trades by time, at least ``most``; up to ``lost`` some are missing."""
+    """The newest quotes or trades by time, at least ``most``; up to the time ``lost``, some are missing."""
 
     def __init__(self, most: int) -> None:
         self.most, self.lost = most, 0
@@ -62,7 +62,7 @@ class ObservedHistory(NamedTuple):
 
 
 class MarketHistory:
-    """The newest books, and recent books and trades; any thread may read and write.
+    """The newest book of every venue, and recent books and trades; any thread may read and write.
 
     With ``keep``, all recent books are kept, for orders that are posted after their execution; otherwise those between
     `expect` and `seen` of an order. Books older than ``stale`` nanoseconds do not represent the market at a deadline.
@@ -75,7 +75,7 @@ class MarketHistory:
     [5]
     """
 
-    most_quotes, most_trades = 2_000, 10_000  # least number of books and trades kept of a symbol at a venue
+    most_quotes, most_trades = 2_000, 10_000  # least number of books and trades kept per symbol and venue
 
     def __init__(self, *, keep: bool = False, stale: int = 60 * NANO) -> None:
         self.keep, self.stale = keep, stale
@@ -88,7 +88,7 @@ class MarketHistory:
         self._unreported: dict[str, list[MarketTrade]] = {}  # by symbol, trades that no `MarketObserved` has yet
 
     def put(self, symbol: str, quotes: Iterable[VenueQuote]) -> None:
-        """Replace books of a symbol, except by older ones."""
+        """Replace the books of a symbol that are not newer than the given ones."""
         with self._lock:
             books = dict(self._books.get(symbol, {}))
             kept = self.keep or self._expected[symbol]
@@ -112,7 +112,7 @@ class MarketHistory:
             self._expected[order.symbol] += 1
 
     def trade(self, symbol: str, trades: Sequence[MarketTrade], since: int) -> tuple[MarketTrade, ...]:
-        """Record all trades of a symbol since the last call, or ``since`` a time; return them with displayed sizes."""
+        """Record all trades of a symbol since the last call (first: ``since``); return them with displayed sizes."""
         books = {quote.venue: quote for quote in self(symbol)}
         made = tuple([_with_displayed(one, books.get(one.venue)) for one in trades])
         with self._lock:
@@ -182,7 +182,7 @@ class MarketHistory:
 
 
 def _with_displayed(trade: MarketTrade, quote: VenueQuote | None) -> MarketTrade:
-    """Return a trade with the shares that were displayed at its price before."""
+    """Return a trade with the shares that were displayed at its price before it."""
     levels = () if quote is None else quote.bids if trade.side == "bid" else quote.asks
     return msgspec.structs.replace(trade, displayed=dict(reversed(levels)).get(trade.price, 0))
 

@@ -41,7 +41,7 @@ class Service:
     ``log`` and ``store`` are by default those of the configuration; with a ``log`` given, there is no default store.
     """
 
-    belief_seconds = 2.0  # age up to which beliefs about venues are shown; they take long to compute
+    belief_seconds = 2.0  # between computations of the beliefs about venues, which take long
     patience = 10.0  # seconds to wait in `close` for orders in the queue; each takes milliseconds
 
     def __init__(
@@ -147,7 +147,7 @@ class Service:
         """Answer waiting orders, then stop; abandon orders, snapshots and refits that do not end in time."""
         self._closing.set()
         if self._watch is not None:
-            self._watch.join(1.0)  # longer only if it waits for the lock of an engine that is stuck
+            self._watch.join(1.0)  # it takes longer only if it waits for the lock of a stuck engine
             self._watch = None
         taken = threading.Event()  # calls are made in sequence: once this one is, all earlier orders are decided
         if self.engine.serving:
@@ -182,7 +182,7 @@ class Service:
     def _in_engine(
         self, call: Callable[[Future[_Value]], Future[_Value] | _Value], key: str | None = None
     ) -> Future[_Value]:
-        """Queue a call for the engine's thread; it gets the future and returns it, another future, or a result."""
+        """Queue a call for the engine's thread; the call gets the future, and returns it, another one or a result."""
         answer: Future[_Value] = new_engine_answer()
 
         def run() -> None:
@@ -249,7 +249,7 @@ class Service:
         now, ahead = self.clock(), self.engine.limits.clock_jump
         for book in books:
             if book.at - now > ahead:
-                raise InputError(f"the book of {book.venue} is {(book.at - now) / 1e9:g} s ahead: check the clocks")
+                raise InputError(f"the book of {book.venue} is {(book.at - now) / 1e9:g} s in the future: check clocks")
         trades = () if quotes.trades is None else self._parser.trades(quotes.trades, now + ahead)
         if quotes.trades is not None:
             newest = max([book.at for book in books] + [trade.at for trade in trades], default=now)
@@ -264,7 +264,7 @@ class Service:
         return self.engine.halt(reason or "no reason given", by)
 
     def resume(self, by: str) -> Future[list[int]]:
-        """Resume trading, unless the halt file is there."""
+        """Resume trading, unless the halt file exists."""
         if self._halt_file_there():
             raise StateError(f"the halt file {self._halt_name} must be removed before trading is resumed")
         return self.engine.resume(by)
@@ -278,7 +278,7 @@ class Service:
 
     @property
     def status(self) -> str:
-        """One word: ready, halted, starting or failed."""
+        """Status of the service: ready, halted, starting or failed."""
         if self.engine.failed or self.engine.stuck:
             return "failed"
         if self.engine.state.halted:
@@ -286,7 +286,7 @@ class Service:
         return "ready" if self.engine.ready else "starting"
 
     def beliefs(self) -> list[dict[str, Any]]:
-        """Return fill beliefs by venue and pool, which are recomputed every `belief_seconds` at most."""
+        """Return fill beliefs by venue and pool, which are recomputed at most every `belief_seconds`."""
         if self._beliefs_due():
             settled = self.engine.state.settled
             self._beliefs = time.monotonic(), settled, self.engine.decider.counterfactual.fill_beliefs()
@@ -298,7 +298,7 @@ class Service:
 
     @property
     def learning_lags(self) -> bool:
-        """Whether a refit has been overdue for longer than a worker may take."""
+        """Whether a refit has been due for longer than the least time limit of the worker."""
         return self.engine.refit_overdue > RefitWorker.least
 
     def mark(self) -> tuple[Any, ...]:
@@ -320,7 +320,7 @@ class Service:
         while not self._closing.wait(0.2):
             with suppress(StateError):  # the log has failed meanwhile: try again
                 if self._halt_file_there() and not self.engine.state.halted and not self.engine.failed:
-                    self.engine.halt(f"the file {self._halt_name} is there", "file")
+                    self.engine.halt(f"the file {self._halt_name} exists", "file")
 
 
 def _copy_result(answer: Future[_Value], done: Future[_Value]) -> None:

@@ -83,7 +83,7 @@ def _check_child(order: ParentOrder, child: ExecutedChildRequest) -> None:
     if child.filled and not 0 < child.price <= LARGEST_PRICE:
         raise InputError(f"price of a filled child must be from 1 to {LARGEST_PRICE}, was {child.price}")
     if abs(child.fee) > LARGEST_FEE * max(child.filled, 1):
-        raise InputError(f"fee of a child must be at most {LARGEST_FEE} a share, was {child.fee} in total")
+        raise InputError(f"fee of a child must be within ±{LARGEST_FEE} a share, was {child.fee} in total")
     if min(child.sent_at, child.last_fill, child.done_at) < 0:
         raise InputError("times of a child must not be negative")
 
@@ -106,7 +106,7 @@ def _executed_plan(order: ParentOrder, children: Sequence[ExecutedChildRequest])
 def compare_shadow(
     engine: TradingEngine, order: ParentOrder, children: Sequence[ExecutedChildRequest]
 ) -> Future[ShadowComparison | None]:
-    """Compare an executed order with our plan for it, and learn from it; the future is done once it is durable.
+    """Compare an executed order with our plan, and learn from it; the future is done once the log entry is durable.
 
     A repeated order changes nothing and gets None; another order with its key raises `KeyUsedError`.
     """

@@ -99,7 +99,7 @@ def calibrate(
     venues: Sequence[str] = (),
     levels: int | None = None,
 ) -> Calibration:
-    """Fit a venue model to the profit of orders at every recorded venue, against the mid of the venue's own book.
+    """Fit a model of the profit of orders at every recorded venue, measured against the mid of the venue's own book.
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ def calibrate(
     orders : Sequence[str]
         ``market``, ``limit`` or both; limit orders require recorded events.
     fees : FeeSchedule, optional
-        Deducted from profits.
+        Fees to deduct from profits.
     dark_pools : int
         Number of dark pools to add with moments drawn relative to the lit venues.
     pools : Sequence[DarkPool]

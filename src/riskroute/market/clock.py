@@ -1,4 +1,4 @@
-"""Time: trading hours of a time zone, dates in file names, and timestamps in UTC nanoseconds."""
+"""Time: trading hours in a time zone, dates in file names, and timestamps in UTC nanoseconds."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SECOND = 1_000_000_000  # nanoseconds
 YEARS = range(1970, 2262)  # whole years since the epoch whose nanoseconds fit into a signed 64-bit integer
 
 # Patterns of dates in file names, each with the groups that hold year, month and day. A match with two readings is
-# ambiguous if they are different valid dates.
+# ambiguous if both are valid and they differ.
 _DATES: tuple[tuple[str, tuple[tuple[int, int, int], ...]], ...] = (
     (r"^(\d{2})(\d{2})(\d{4})\.(?:NASDAQ|BX|PSX)_ITCH", ((3, 1, 2),)),
     (r"^S(\d{2})(\d{2})(\d{2})-v50", ((3, 1, 2),)),
@@ -32,11 +32,11 @@ _DATES: tuple[tuple[str, tuple[tuple[int, int, int], ...]], ...] = (
 def check_clock_time(field: str, value: Any) -> None:
     """Raise `InputError` unless ``value`` is a time of day without a zone."""
     if not isinstance(value, dt.time) or value.tzinfo is not None:
-        raise InputError(f"{field} must be a time without a zone such as 11:00, was {shown(value)}")
+        raise InputError(f"{field} must be a time without a zone, such as 11:00, was {shown(value)}")
 
 
 def zone_label(zone: str) -> str:
-    """Return the city or short name of a time zone, "local" if ``zone`` is empty (several zones).
+    """Return the city or short name of a time zone; "local" for an empty ``zone``, which stands for several zones.
 
     >>> zone_label("America/New_York"), zone_label("UTC"), zone_label("")
     ('New York', 'UTC', 'local')

@@ -1,4 +1,4 @@
-"""Dark pools: random moments relative to the lit venues, or a mechanism with hidden size. No public data exist.
+"""Dark pool models, as no public data exist: moments drawn relative to the lit venues, or a hidden-size mechanism.
 
 In the mechanism a pool holds some hidden size or none, trades at the lit mid by default, and reveals only the fill.
 """
@@ -66,7 +66,7 @@ class DarkPool:
     fee : float
         Dollars per share traded in the pool; rebates are negative.
     name : str
-        Pools of different names draw independently.
+        Pools with different names have independent hidden sizes.
 
     Examples
     --------
@@ -112,7 +112,7 @@ class DarkPool:
         buckets, joinable = len(books.stamps), np.isfinite(books.mid)
         hidden = self.hidden_sizes(whole_number("draws", draws, maximum=10**6) * buckets, seed=seed)
 
-        # Bucket first, so that each book is walked once with the remainders of all draws.
+        # The bucket is the first axis, so that each book is walked once with the remainders of all draws.
         filled = np.minimum(asked, np.where(joinable, hidden.reshape(draws, buckets), 0).T[:, :, None])
         rest = asked - filled
         crossed = walk_book(*books.side(other), rest.reshape(buckets, draws * len(asked))).reshape(rest.shape)
@@ -127,7 +127,7 @@ class DarkPool:
         """Draw hidden sizes, ``(count,)``, 0 for none; the first k do not depend on ``count``."""
         rng = np.random.default_rng(seed_stream(seed, "hidden sizes", self.name))
         there, height = rng.random((whole_number("count", count, minimum=0, maximum=10**8), 2)).T
-        # Capped at 1e12 shares in logs, before the exponential overflows for a small tail exponent.
+        # The logarithm is capped at that of 1e12 shares: with a small tail exponent the exponential would overflow.
         growth = np.minimum(-np.log1p(-height) / self.tail, math.log(10**12 / self.smallest))
         return np.where(there < self.presence, np.floor(self.smallest * np.exp(growth)), 0.0).astype(np.int64)
 
@@ -153,5 +153,5 @@ class DarkPool:
 def _countable(quantities: Sequence[int] | Integers) -> tuple[Integers, Integers]:
     """Return ``quantities``, and the integers from 1 to the largest of them."""
     asked = check_profit_quantities(quantities)
-    whole_number("quantities", asked[-1], maximum=10**7)  # callers sum over an array of that length
+    whole_number("quantities", asked[-1], maximum=10**7)  # callers sum over an array of this length
     return asked, np.arange(1, asked[-1] + 1)

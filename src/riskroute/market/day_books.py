@@ -39,7 +39,7 @@ class _BooksNow(NamedTuple):
     bid_sz: Matrix
     ask_px: Matrix
     ask_sz: Matrix
-    ages: Integers  # ``(V,)``, nanoseconds since each venue's snapshot, -1 before its first
+    ages: Integers  # ``(V,)``, nanoseconds since each venue's last snapshot, -1 before its first one
     rows: Integers  # ``(V,)``, rows of these snapshots in `DayBooks`
 
 
@@ -99,7 +99,7 @@ class DayBooks:
 
     @classmethod
     def of_tables(cls, tables: dict[str, polars.DataFrame], *, levels: int | None = None) -> Self:
-        """Combine the snapshot tables of several venues; keep the best ``levels``, default all."""
+        """Combine the snapshot tables of several venues; keep the best ``levels`` (default: all)."""
         if not tables:
             raise InputError("tables must have at least one venue, was empty")
         valid_list("tables", list(tables.values()), polars.DataFrame, "snapshot tables")
@@ -124,7 +124,7 @@ class DayBooks:
 
     @property
     def first(self) -> int:
-        """The time by which every venue with snapshots has had its first, in UTC nanoseconds."""
+        """The time of the latest of the venues' first snapshots, in UTC nanoseconds."""
         begins = self.offsets[:-1][np.diff(self.offsets) > 0]
         return int(self.stamps[begins].max())
 

@@ -133,7 +133,7 @@ def _text(head: bytes) -> str:
 
 
 def _detect_format(path: Path) -> str:
-    """Return the key in `READERS` of a file's format, by its content, and by its name where formats share a content."""
+    """Return the key in `READERS` of a file's format: by content, and by name where formats have the same content."""
     if not path.is_file():
         raise InputError(f"no such file: {str(path)!r}")
     content = _sniff(path)
@@ -152,7 +152,7 @@ def _detect_format(path: Path) -> str:
     if UpdateReader.recognises(path):
         return "deltas"
     if claimed or not (content.what in ("a zip archive", "text") or (content.unknown and text_name)):
-        # A damaged file of a folder must not be skipped silently; one that holds no market data may.
+        # A damaged file in a folder must not be skipped silently; a file without market data may be.
         error = DataError if claimed or content.what == "truncated or damaged" else NoBooksError
         expected = {
             "itch": "be a complete NASDAQ ITCH 5.0 file, raw or gzip",
@@ -182,9 +182,9 @@ def import_files(
     Parameters
     ----------
     paths : Sequence[Path]
-        Files, and folders of files; files of a folder that hold no books are skipped.
+        Files or folders; files in a folder that hold no books are skipped.
     options : ReadingOptions
-        Symbols, levels, part of the day.
+        Symbols, levels, hours, and facts that the files do not state.
     kind : str, optional
         One of `READERS`; default: detected.
     max_unresolved : float
@@ -192,9 +192,9 @@ def import_files(
     max_crossed : float
         Refuse a file if a larger fraction of its snapshots is crossed or locked.
     progress : Progress, optional
-        Called after every part read.
+        Called after every part, with file name and number of snapshots.
     skipped : _Skipped, optional
-        Called for every skipped file of a folder.
+        Called with every skipped file of a folder, and the reason.
     """
     limits = {
         "unresolved": real_number("max_unresolved", max_unresolved, minimum=0, maximum=1),
@@ -276,7 +276,7 @@ class _VenueNames:
         wanted = self.options.venue
         if wanted is None:
             return self.options.venue_names.get(venue, venue)
-        # Whether it selects or renames is known only at the end of the file; until then it renames the first venue.
+        # Only the end of the file tells whether ``venue`` selects or renames; until then, the first venue is renamed.
         return wanted if venue == (wanted if wanted in self.seen else next(iter(self.seen))) else None
 
     def check(self) -> None:
@@ -305,7 +305,7 @@ def _read(
         if venue is None:
             continue
         key = (venue, part.symbol, str(reader.date))
-        if part.venue == options.venue:  # the venue exists: discard books of others renamed to it
+        if part.venue == options.venue:  # the venue exists: discard the books of others that were renamed to it
             for other in [other for other, old in mine.items() if old != part.venue]:
                 writers.pop(other).discard()
                 del mine[other]
@@ -435,7 +435,7 @@ def import_books(
         return ImportedBooks(store, one_of("symbol", chosen, symbols), f"{chosen} in {data}", date)
     name = symbol.upper() if symbol is not None else DEFAULT_SYMBOLS[0]
     opening = dt.datetime.combine(dt.date(2000, 1, 1), hours[0])
-    # Synthetic books start empty: ten minutes fill them before the hours begin.
+    # Synthetic books start empty: ten more minutes before the requested hours fill them.
     earlier = max(opening - dt.timedelta(minutes=10), dt.datetime.combine(opening.date(), dt.time.min)).time()
     files = generate_market(out / "market", seed=seed, symbols=(name,), hours=(earlier, hours[1]))
     import_files(files, out / "market" / "books", ReadingOptions((name,), depth=depth))

@@ -19,7 +19,7 @@ from riskroute.core.validation import whole_number
 from riskroute.market.queue_fills import queue_bucket_fills, queue_price_keys
 from riskroute.market.sampling import SampledBooks, SampleTimes, closest_rows, last_rows, sample_books
 
-DECIMALS = 9  # of a dollar; digits beyond are rounding errors of large sums
+DECIMALS = 9  # decimal places of a dollar; further digits are rounding errors of large sums
 
 
 def check_profit_quantities(values: Sequence[int] | Integers) -> Integers:
@@ -30,7 +30,7 @@ def check_profit_quantities(values: Sequence[int] | Integers) -> Integers:
         raise InputError(f"quantities must be a list of positive integers, was {shown(values)}") from None
     quantities = [whole_number("quantities", value, maximum=10**9) for value in given]
     if not quantities or sorted(set(quantities)) != quantities:
-        raise InputError(f"quantities must be distinct and ascending, was {quantities}")
+        raise InputError(f"quantities must be one or more strictly ascending integers, was {quantities}")
     return np.array(quantities, dtype=np.int64)
 
 
@@ -58,7 +58,7 @@ def walk_book(prices: Floats, sizes: Floats, quantities: Integers) -> Floats:
 def market_profits(books: SampledBooks, quantities: Integers, side: str = "sell") -> Floats:
     """Return the profit of market orders, ``(B, Q)``; NaN where the book is too thin.
 
-    Sells walk the bids and buys the asks. Both are worse than the mid, so profits are negative.
+    Sells walk the bids and buys the asks. Both sides are worse than the mid, so profits are negative.
     """
     prices, sizes = books.side("bid" if side == "sell" else "ask")
     money, fair = walk_book(prices, sizes, quantities), books.mid[:, None] * quantities
@@ -72,7 +72,7 @@ def extrapolated_market_profits(books: SampledBooks, quantities: Integers, side:
     ``n`` shares, share ``m`` trades at distance ``d * m / n``.
 
     >>> books = SampledBooks(np.array([1]), np.array([[9.0]]), np.array([[2.0]]), np.array([[11.0]]), np.array([[2.0]]))
-    >>> extrapolated_market_profits(books, np.array([1, 2, 4])).tolist()  # a dollar each; the last two 1 to 2 dollars
+    >>> extrapolated_market_profits(books, np.array([1, 2, 4])).tolist()  # two shares cost $1 each, two $1 to $2
     [[-1.0, -2.0, -5.0]]
     """
     prices, sizes = books.side("bid" if side == "sell" else "ask")

@@ -131,7 +131,7 @@ class _ArrivalIds(NamedTuple):
         added = coded.filter(polars.col("action").is_in([ACTION.add, ACTION.replace]))
         ids, sequences = added["order_id"].cast(polars.UInt64).to_numpy(), added["sequence"].to_numpy()
         rising = np.append(True, ids[1:] > np.maximum.accumulate(ids)[:-1])[: len(ids)]
-        # An order displayed some time after it was sent is out of order; if more than 1 % are, ids are not used.
+        # An order displayed some time after it was sent has an id out of sequence; if more than 1 % do, no id is used.
         if (~rising).sum() > 0.01 * len(ids):
             rising[:] = False
         return cls(ids[rising], sequences[rising].astype(np.int64))
@@ -197,7 +197,7 @@ def _coded_events(events: polars.DataFrame, direction: int, end: int) -> polars.
     for name in ("sequence", "ts_event"):
         if events[name].null_count() or not events[name].is_sorted():
             raise DataError(f"events must be sorted by {name}")
-    # An order may rest at any finite price; a null or NaN must not be taken for one.
+    # An order may rest at any finite price; a null or NaN must not be mistaken for one.
     price = (polars.col("price") * PRICE_UNITS).round().cast(polars.Int64, strict=False)
     coded = events.select(
         polars.col("ts_event").cast(polars.Int64).alias("stamp"),
@@ -247,7 +247,7 @@ def _public_trades(
     if hidden is not None and hidden.shape[1] and last > first:
         bids, asks = (np.rint(side[first:last, 0] * PRICE_UNITS) for side in (books.bid_px, books.ask_px))
         rows = np.searchsorted(books.stamps[first:last], hidden[0]) - 1
-        # Feeds do not report the side of trades with hidden orders: compare with the previous mid; at it, count both.
+        # Feeds do not report the side of a hidden trade: compare it with the previous mid; at it, count both sides.
         above = 2 * hidden[2] - (bids + asks)[np.maximum(rows, 0)]
         whole.append(hidden[:, (rows >= 0) & (direction * above >= 0)])
     if not whole or last == first:
@@ -340,7 +340,7 @@ class QueueReplay:
         return self._traded_between((venue, sign), time - seconds * SECOND, time) / seconds
 
     def trades(self, venue: int, sign: int, begin: int, end: int) -> list[tuple[int, int]]:
-        """Return size, and displayed size before, of each trade on the side that an order of ``sign`` takes from."""
+        """Return size and previously displayed size of each trade on the side that an order of ``sign`` takes from."""
         key = venue, sign
         if key not in self._trades:
             flow = self.flows.get((venue, -sign))
@@ -422,7 +422,7 @@ def _fills(
     most = min(end - begin + 1, shares)
     times, sizes = np.zeros(most, dtype=np.int64), np.zeros(most, dtype=np.int64)
     count, left, ahead, better = 0, shares, shown, 0
-    pending, others, stamp = 0, 0, np.int64(0)  # pro-rata: all executions of one timestamp are shared as one trade
+    pending, others, stamp = 0, 0, np.int64(0)  # pro-rata: executions with one timestamp are allocated as one trade
     for row in range(begin, end + 1):
         mine = 0
         if pro_rata and pending > 0 and (row == end or flow.stamps[row] != stamp):
@@ -454,7 +454,7 @@ def _fills(
 def _filled(
     flow: QueueEvents, begin: int, end: int, sequence: int, price: int, shown: int, sizes: Integers, pro_rata: bool
 ) -> Integers:
-    """Return the shares filled of orders of ascending ``sizes (Q,)``, each as the only order of ours."""
+    """Return the shares filled, ``(Q,)``, for ascending order ``sizes (Q,)``, each size as our only order."""
     if not pro_rata:  # the volume that reaches us does not depend on our size
         volume = _fills(flow, begin, end, sequence, price, shown, sizes[-1], False)[1].sum()
         return np.asarray(np.minimum(sizes, volume))

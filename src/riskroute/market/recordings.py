@@ -181,7 +181,7 @@ def _check_prices(frame: polars.DataFrame, source: object) -> None:
 
 
 class _BookWatch:
-    """Tracks the longest gap of a recording, and the seconds crossed or locked, in total and in the longest stretch."""
+    """Tracks the longest gap in the New York session, and the total and longest time of crossed or locked books."""
 
     def __init__(self, day: dt.date) -> None:
         self._session = [clock_stamp(day, moment) for moment in (dt.time(9, 30), dt.time(16))]  # New York
@@ -285,7 +285,7 @@ class _ParquetStream:
         table = frame.to_arrow()
         if self._writer is None:
             words = [name for name, kind in frame.schema.items() if kind == polars.String]
-            # Dictionaries of numbers and statistics cost more than they save; tables are searched by time only.
+            # Dictionaries for numbers, and statistics for other columns, would not pay off: only times are searched.
             options = {"use_dictionary": words, "write_statistics": ["ts_event"]}
             self._writer = ParquetWriter(self._path, table.schema, compression="lz4", **options)
         self._writer.write_table(table)
@@ -378,7 +378,7 @@ class RecordingWriter:
 
 
 class RecordingStore:
-    """Recordings in a folder."""
+    """Reads the records and tables of a folder of recordings."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = valid_path("folder", folder)

@@ -43,7 +43,7 @@ ENOUGH = 0.95
 
 @dataclass(frozen=True)
 class ScenarioSlot:
-    """A destination for shares: market or limit orders at a venue, or a dark pool whose remainder crosses there."""
+    """A destination for shares: market or limit orders at a venue, or a dark pool with a venue for its remainder."""
 
     venue: str
     kind: str = "market"
@@ -59,7 +59,7 @@ class ScenarioSlot:
 
     @property
     def name(self) -> str:
-        """Name in tables: the venue, followed by the order type unless it is a market order."""
+        """Name in tables: the pool, or the venue followed by the order type (omitted for market orders)."""
         if self.pool is not None:
             return self.pool.name
         return self.venue if self.kind == "market" else f"{self.venue} {self.kind}"
@@ -67,7 +67,7 @@ class ScenarioSlot:
 
 @dataclass(frozen=True)
 class ScenarioTerms:
-    """Quantities, side, fees and levels to walk (default: all) of the orders to evaluate."""
+    """Terms of the orders to evaluate: quantities, side, fees, and levels that they may walk (default: all)."""
 
     quantities: Integers
     side: str = "sell"
@@ -91,7 +91,7 @@ class _SlotOutcome:
 
 
 class ScenarioTables:
-    """Tables of one venue in a window, read once; only the snapshots that ``drawn`` sample times need."""
+    """Tables of one venue in a window, read once, with only the snapshots that the ``drawn`` sample times need."""
 
     def __init__(
         self, store: RecordingStore, recording: Recording, window: TimeWindow, drawn: Sequence[SampleTimes]
@@ -112,7 +112,7 @@ class ScenarioTables:
     def outcome(
         self, slot: ScenarioSlot, sample_times: SampleTimes, terms: ScenarioTerms, *, seed: int = 0, draws: int = 1
     ) -> _SlotOutcome:
-        """Return the profit of orders in a slot of this venue at one time per bucket; ``draws`` are of hidden sizes."""
+        """Return the profit of orders in a slot of this venue at one time per bucket; ``draws`` counts hidden sizes."""
         name, quantities, side = self.recording.venue, terms.quantities, terms.side
         taker, maker = self._fees(terms)
         books = closest_books(self.snapshots, sample_times, levels=terms.levels)
@@ -154,9 +154,9 @@ class Scenarios:
     """Profits of 0, 1, 2 .. shares, ``(slots, scenarios, shares + 1)``; NaN where a book is too thin.
 
     ``buckets (scenarios,)`` is the bucket of each scenario, ``mids (scenarios,)`` the mid at the first slot's venue,
-    ``depths (slots, scenarios)`` the shares that the slot's order could take. Profits are those of each slot alone;
-    ``shared`` has the extra cost when several slots cross one book. The first ``len(buckets) / repeats`` scenarios
-    belong to the first draw of times, the next ones to the second.
+    ``depths (slots, scenarios)`` the shares on the side that a slot's order crosses. Profits are those of each slot
+    alone; ``shared`` has the extra cost when several slots cross one book. The first ``len(buckets) / repeats``
+    scenarios belong to the first draw of times, the next ones to the second.
     """
 
     slots: tuple[ScenarioSlot, ...]
@@ -186,7 +186,7 @@ class Scenarios:
             object.__setattr__(self, name, value)
 
     def _caps(self, caps: Integers) -> Integers:
-        """Return ``caps``; raise `InputError` if the profit of one is unknown."""
+        """Return ``caps``; raise `InputError` unless all are from 0 to `shares`."""
         given = exact_array("caps", caps, np.int64, (len(self.slots),))
         if given.min() < 0 or given.max() > self.shares:
             raise InputError(f"caps must be from 0 to {self.shares} shares, was {given.tolist()}")
@@ -207,11 +207,11 @@ class Scenarios:
         return np.asarray(np.isfinite(self.profits[np.arange(len(self.slots)), :, self._caps(caps)]))
 
     def whole(self, caps: Integers) -> Flags:
-        """Return whether every slot is deep enough for its cap, ``(scenarios,)``."""
+        """Return whether the books of all slots are deep enough for their caps, ``(scenarios,)``."""
         return np.asarray(self.deep(caps).all(axis=0))
 
     def replayed(self, caps: Integers) -> tuple[Floats, tuple[SharedBook, ...]]:
-        """Return profits and shared books of the scenarios that are deep enough for ``caps``."""
+        """Return profits and shared books of the scenarios whose books are deep enough for ``caps``."""
         whole = self.whole(caps)
         return self.profits[:, whole], tuple(book.of(whole) for book in self.shared)
 
@@ -282,7 +282,7 @@ def draw_scenarios(
     for slot in slots:
         one_of("venue of a slot", slot.venue, tuple(recordings))
     one = next(iter(recordings.values()))
-    # The first seed is ``seed`` itself, so that it draws the times of `calibrate`.
+    # The first seed is ``seed`` itself, so that the first draw has the sample times of `calibrate`.
     seeds = [seed, *(int(seed_stream(seed, "repeat", k).generate_state(1)[0]) for k in range(1, repeats))]
     drawn = [draw_sample_times(one.date, window, each, one.zone) for each in seeds]
     # Separate seeds, so that hidden sizes do not depend on the sampled times.

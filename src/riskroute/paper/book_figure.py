@@ -55,7 +55,7 @@ class _OrderBookFigure:
         return f"{self.summary['title']} ({self.summary['data']})"
 
     def draw(self) -> Path:
-        """Draw the figure beside the other files."""
+        """Draw the figure next to the other files; return its path."""
         path = self.files[0].with_suffix(".png")
         if "picture" in self.summary:
             return plot_sampling(self.summary["picture"], path, title=self.title)
@@ -63,7 +63,7 @@ class _OrderBookFigure:
 
 
 def draw_book_figure(name: str, data: ImportedBooks, out: Path, seed: int) -> _OrderBookFigure:
-    """Compute one of `TITLES`; write its table, summary and configuration below ``out``."""
+    """Compute a figure or table, one of `TITLES`; write its table, summary and configuration below ``out``."""
     make: dict[str, Callable[[ImportedBooks, int], _Made]] = {
         "figure1": _figure1,
         "figure3": _figure3,

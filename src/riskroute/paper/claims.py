@@ -1,4 +1,4 @@
-"""The paper's claims about its experiments, each with a criterion that measured results are checked by."""
+"""The paper's claims about its experiments, each with a criterion that compares it with measured results."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _figure4_claim(text: str) -> Callable[[_Measure], _Measure]:
 
 
 def _linear_fit(summary: _Summary, field: str, stated: tuple[float, ...]) -> _Verdict:
-    """Check that R^2 at XNAS, XBOS and XPSX is at least as ``stated``, rounded to two digits."""
+    """Check that R^2 at XNAS, XBOS and XPSX, rounded to two digits, is at least ``stated``."""
     found = {name: fit[field] for name, fit in summary["venues"].items()}
     text = ", ".join(f"{name} {value:.3f}" for name, value in found.items())
     least = dict(zip(("XNAS", "XBOS", "XPSX"), stated, strict=False))
@@ -302,7 +302,7 @@ def _linear(summary: _Summary, panel: str) -> _Verdict:
 
 @_figure4_claim("RiskUCB falls behind over time")
 def _ucb_falls_behind(summary: _Summary, panel: str) -> _Verdict:
-    """Check that RiskUCB over the worse of RISE and RISE++ is above 1 and above its value after 10 % of the rounds."""
+    """Check that RiskUCB's regret over the worse of RISE and RISE++ exceeds 1 and its value at 10 % of the rounds."""
     policies = summary["panels"][panel]["policies"]
     early, late = (
         {
@@ -423,7 +423,7 @@ class _ClaimVerdict:
 
 
 def judge_claims(summaries: Mapping[str, _Summary]) -> list[_ClaimVerdict]:
-    """Check the claims about all experiments in ``summaries``, which must be complete."""
+    """Check the claims about all experiments in ``summaries``; each summary must be complete."""
     found = []
     for claim in CLAIMS:
         if claim.experiment in summaries:
@@ -433,7 +433,7 @@ def judge_claims(summaries: Mapping[str, _Summary]) -> list[_ClaimVerdict]:
 
 
 def claims_markdown(verdicts: list[_ClaimVerdict], *, remarks: bool = True) -> str:
-    """Return a Markdown table with one row per claim; ``remarks`` adds their column."""
+    """Return a Markdown table with one row per claim; ``remarks`` adds a column of remarks."""
     columns = ["where", "the paper says", "measured", "agrees", *["remark"] * remarks]
     lines = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
     for v in verdicts:

@@ -55,14 +55,14 @@ _SIZES = {"a": (4, 4), "b": (5, 4), "c": (6, 6), "d": (6, 8)}  # slots and share
 _CHANGING = (4, 4)  # slots and shares with changing coefficients: the paper states none, so the smallest of figure 2
 _CHECKPOINTS = 1000  # recorded rounds with changing coefficients
 
-# Exploration per cycle of restart-gse in rounds; None: the paper's rate T^(2/9).
+# Exploration rounds per cycle of restart-gse; None: the paper's rate T^(2/9).
 _EXPLORATION = {"restart-gse": 500, "restart-gse short": None}
 
 
 def experiment_panels(
     name: str, size: SimulationSize, policies: Sequence[str] | None = None, choices: PaperChoices = DEFAULT
 ) -> list[SimulationPanel]:
-    """Return the panels of an experiment; default of ``policies``: those of the experiment."""
+    """Return the panels of an experiment; ``policies`` default to those of the experiment."""
     if name == "nonstationary":
         return _changing_panels(size, policies or ("restart-gse", "change-test", "rise"), choices)
     make: dict[str, Callable[..., list[SimulationPanel]]] = {
@@ -111,8 +111,8 @@ def _random_panel(
 def experiment_bounds(panel: SimulationPanel, choices: PaperChoices = DEFAULT) -> dict[str, dict[str, Any]]:
     """Return the paper's bounds on the final regret by policy, for RISE (Theorem 1) and RISE++ (Theorem 2).
 
-    RISE over m slots explores ``m T^(2/3)`` rounds, for an accuracy of ``d T^(-1/3)`` as in its theory. The paper does
-    not state the constant of Theorem 2; 1 is used.
+    RISE over m slots explores ``explored * m T^(2/3)`` rounds, for an accuracy of ``d T^(-1/3)`` as in its theory. The
+    paper does not state the constant of Theorem 2; 1 is used.
     """
     problem, horizon = panel.environment.pieces[0], panel.size.horizon
     handles = problem.actions.listed().handles
@@ -156,7 +156,7 @@ def _figure4_panels(size: SimulationSize, policies: Sequence[str], choices: Pape
 def _autocorrelation_panels(
     size: SimulationSize, policies: Sequence[str], choices: PaperChoices
 ) -> list[SimulationPanel]:
-    """Return panels of five correlations, with noise times the deviation (the model) or the variance (as printed)."""
+    """Return panels of five correlations, with noise scaled by deviation (the model) or variance (as printed)."""
     slots, shares = 5, 6
     problem = random_routing_problem(shares, slots, choices.correlated_instance)
     return [
@@ -204,7 +204,7 @@ def _changing_panels(size: SimulationSize, policies: Sequence[str], choices: Pap
 
 
 def restart_gse_experiment(size: SimulationSize, choices: PaperChoices = DEFAULT) -> dict[str, dict[str, Any]]:
-    """Return one run of restart-gse per exploration budget, as `_restart_gse_episode` does."""
+    """Return one run of restart-gse per exploration budget, by label; see `_restart_gse_episode`."""
     return {label: _restart_gse_episode(size, label, choices) for label in _EXPLORATION}
 
 
@@ -249,7 +249,7 @@ def _concentration(
     windows: Sequence[tuple[int, int]],
     changes: Sequence[int],
 ) -> dict[str, float]:
-    """Return statistics of gaps inside windows and from changes to the end of the next window, and elsewhere."""
+    """Return statistics of gaps in exploration windows and from changes to the next window's end, and elsewhere."""
     expected = np.zeros(int(ends[-1]), dtype=bool)
     for begin, end in windows:
         expected[begin:end] = True
@@ -289,7 +289,7 @@ def _joined(windows: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
 
 @dataclass(frozen=True)
 class Experiment:
-    """Panels of one experiment; ``whole``: all its panels, with the default policies."""
+    """Panels of one experiment; ``whole``: whether it has all panels and the default policies."""
 
     name: str
     panel: str | None
@@ -354,8 +354,8 @@ def plan_experiments(
     """Return the experiments to simulate.
 
     ``name`` is one of `TITLES`, or ``all``; ``panel`` is one panel of the paper's figure, ``a`` to ``e``. Defaults: 50
-    runs, or 1 per random instance; the horizon of the preset; the paper's four policies and ``adaptive``. ``preset``
-    holds the choices that the paper does not state.
+    runs, or 1 per random instance; the horizon of the preset; the policies of each experiment (`experiment_panels`).
+    ``preset`` holds the choices that the paper does not state.
     """
     choices = preset if isinstance(preset, PaperChoices) else PRESETS[one_of("preset", preset, tuple(PRESETS))]
     horizon = choices.horizon if horizon is None else horizon

@@ -26,7 +26,7 @@ class PaperChoices:
     regret : str
         Regret to average, one of `REGRETS`, whose expectations are equal.
     constant, ridge : float, optional
-        C-hat and lambda of RISE++ (default: its practical values).
+        C-hat and lambda of RISE++ (default: the values of its practical mode).
     delta : float, optional
         Failure probability of RISE++ and RiskUCB (default: ``1/T`` and ``1/T^2``).
     explored : float
@@ -38,7 +38,7 @@ class PaperChoices:
     changing_instance, changes : int
         Number of the instance with changing coefficients, and number of changes.
     table_base_variance : float
-        Base variance Omega for the paper's table of venues; stated for synthetic experiments only.
+        Base variance Omega for the paper's table of venues; the paper states it for synthetic experiments only.
     """
 
     horizon: int = parameter(100_000, whole_number)
@@ -68,7 +68,7 @@ class PaperChoices:
         return {name: chosen.get(name, name) for name in names} if chosen else tuple(names)
 
     def shown(self, digest: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the digest of a panel's result, with its regrets of the chosen kind."""
+        """Return the digest of a panel's result, with the regrets chosen by ``regret``."""
         if self.regret == "path":
             return dict(digest)
         return {**digest, "policies": {label: _without_noise(one) for label, one in digest["policies"].items()}}

@@ -1,4 +1,4 @@
-"""Routers: a plan for every order from the current books, and learning from the fills."""
+"""Routers: they plan every order from the current books, and learn from its fills."""
 
 from riskroute._lazy import attach
 

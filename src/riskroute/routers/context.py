@@ -160,7 +160,7 @@ class Context:
         Order size, and the lot size of child orders.
     books : ContextBooks
         Displayed books as of the decision.
-    pools : tuple[Pool, ...]
+    pools : tuple[ContextPool, ...]
         Dark pools available to the order.
     horizon : float
         Seconds until the order must be complete; 0: immediately.
@@ -198,7 +198,7 @@ class Context:
         instance_of("books", self.books, ContextBooks, "a ContextBooks")
         instance_of("features", self.features, Mapping, "numbers by name")
         if not isinstance(self.pools, tuple) or not all(isinstance(pool, ContextPool) for pool in self.pools):
-            raise InputError(f"pools must be a tuple of Pool, was {shown(self.pools)}")
+            raise InputError(f"pools must be a tuple of ContextPool, was {shown(self.pools)}")
         whole_number("time", self.time, minimum=0)
         one_of("side", self.side, SIDES)
         whole_number("shares", self.shares, maximum=LARGEST_QUANTITY)
@@ -255,7 +255,7 @@ class Context:
 
     @property
     def best_queues(self) -> dict[str, float]:
-        """Displayed shares of every venue at the market's best own-side price; queues behind it do not move."""
+        """Shares displayed at the market's best own-side price, by venue; queues at worse prices do not trade."""
         best = self.books.best_bid if self.sign > 0 else self.books.best_ask
         prices, sizes = self.books.side("bid" if self.sign > 0 else "ask")
         return {
@@ -274,12 +274,12 @@ class Context:
         return min(delays, key=lambda name: (delays[name], name)) if delays else ""
 
     def book(self, prices: Matrix, sizes: Matrix, takers: Vector) -> ConsolidatedBook:
-        """Return the consolidated book of other levels, such as later ones, with the same mid, side and protection."""
+        """Return the consolidated book of given levels, such as later ones, with this order's mid and protection."""
         mid = real_number("mid", self.mid)
         return ConsolidatedBook.of_checked(prices, sizes, takers, mid=mid, sign=self.sign, protect=self.protected)
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain JSON values with natural quantities; `read_context` reverses it."""
+        """Return the context as plain JSON values with natural quantities; `read_context` rebuilds it."""
         books, unit = self.books, self.instrument.natural
         venues = {
             name: {
@@ -400,7 +400,7 @@ def _venue(name: str, value: Any) -> dict[str, Any]:
     read: dict[str, Any] = {}
     for side, sign in (("bids", -1), ("asks", 1)):
         levels: list[tuple[float, float]] = []
-        for level in valid_list(f"{side} of {name}", given.get(side, []), object, "price and size"):
+        for level in valid_list(f"{side} of {name}", given.get(side, []), object, "pairs of price and size"):
             if not isinstance(level, list | tuple) or len(level) != 2:
                 raise DataError(f"{side} of {name} must be pairs of price and size, was {shown(level)}")
             price = real_number(f"price of {name}", level[0], above=0, maximum=1e9)  # a higher price is in other units
@@ -420,7 +420,7 @@ def _venue(name: str, value: Any) -> dict[str, Any]:
 
 
 def copied_context(context: Context) -> Context:
-    """Return a context of the same order with arrays of its own, for a router, which may write into them."""
+    """Return a copy of a context whose arrays a router may modify."""
     books = context.books
     _ = books.touch  # computed before the copy, so that both have it
     names = ("bid_px", "bid_sz", "ask_px", "ask_sz", "takers", "makers", "ages")

@@ -32,8 +32,8 @@ class DecisionChild(NamedTuple):
 class Decision:
     """A plan and its cost on the displayed books, in dollars against the consolidated mid, fees included.
 
-    The books determine the cost of taking, but not how many posted or pool shares fill. The two costs bound that range;
-    they are equal for a plan that only takes.
+    The books determine the cost of taking, but not how many posted or pool shares fill. The costs of both extremes are
+    given; they are equal for a plan that only takes.
 
     Parameters
     ----------
@@ -102,8 +102,8 @@ class Decision:
 def price_decision(context: Context, plan: Plan) -> Decision:
     """Return a plan with its cost on the displayed books.
 
-    Under order protection, venues reject shares that would trade through a better quote elsewhere, unless the plan
-    allows it; otherwise every child takes what its limit allows.
+    Under order protection, venues reject shares that would trade through a better quote elsewhere. Without it, or if
+    the plan allows trading through, every child takes what its limit allows.
 
     Examples
     --------
@@ -228,7 +228,7 @@ def _taking_cost(context: Context, plan: Plan, take: Mapping[str, int], left: in
 
 
 def _protected_quote(context: Context, take: Mapping[str, int], name: str, tops: list[tuple[float, float]]) -> float:
-    """Return the protected quote: the best signed price of other venues that keep at least a lot."""
+    """Return the protected quote: the best signed price of other venues with at least a lot left after our takes."""
     prices = (
         price
         for (price, size), other in zip(tops, context.books.venues, strict=True)
@@ -238,7 +238,7 @@ def _protected_quote(context: Context, take: Mapping[str, int], name: str, tops:
 
 
 def _crossed(context: Context) -> str | None:
-    """Return a warning if the best bid is at or above the best ask."""
+    """Return a warning if the best bid is at or above the best ask, else None."""
     books = context.books
     bid, ask = books.touch
     if bid < ask:

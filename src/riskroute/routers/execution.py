@@ -5,8 +5,8 @@ children. This module has no clock, no input or output and no randomness.
 
 1. Dark pools are pinged, all at once or in turn.
 2. The other children of the plan are sent with the first ping, or after the last one (``Plan.before``).
-3. Once all pings and takes are done, returned shares are posted, or retried at `retry_schedule`.
-4. Recalled shares are swept, also at `retry_schedule`. Limit orders rest until the horizon.
+3. Once all pings and takes are done, returned shares are posted, or retried by `retry_schedule`.
+4. Recalled shares are swept, also by `retry_schedule`. Limit orders rest until the horizon.
 5. The remainder is swept once at the deadline; shares reserved for one venue (``venue:NAME``) are tried there alone.
 
 Prices in books are dollars. A *signed* price is the price of a purchase or minus the price of a sale: lower is better.
@@ -165,7 +165,7 @@ class Execution:
         return [ExecutionChild("sweep", venue, some, limit, stage) for venue, some in venues if some]
 
     def close(self) -> None:
-        """Move unassigned and recalled shares to the sweep at the deadline; ``venue:NAME`` keeps the returned ones."""
+        """Move unassigned and recalled shares to the sweep at the deadline; with ``venue:NAME``, recalled ones only."""
         if self.rule != "venue":
             self.later += self.returned
             self.returned = 0
@@ -218,7 +218,7 @@ class Execution:
 
 
 def retry_schedule(rule: str, begin: int, deadline: int) -> Iterator[tuple[int, str]]:
-    """Yield the times in nanoseconds at which shares are retried, and how: ``touch``, ``venue`` or ``sweep``.
+    """Yield each time in nanoseconds at which shares are retried, and its rule: ``touch``, ``venue`` or ``sweep``.
 
     Examples
     --------
@@ -240,7 +240,7 @@ def retry_schedule(rule: str, begin: int, deadline: int) -> Iterator[tuple[int, 
 def execution_limit(context: Context, levels: ExecutionLevels, take: Mapping[str, ExecutionChild], venue: int) -> float:
     """Return the worst signed price at which a child at a venue may trade under order protection.
 
-    That is the best quote elsewhere with at least a lot left after the plan's other children; infinite without one.
+    The limit is the best quote elsewhere with at least a lot left after the plan's takes; infinite without one.
     """
     best = math.inf
     if not context.protected:

@@ -47,7 +47,7 @@ class Plan:
         sweep.
     trade_through : bool
         Under order protection: allow children to trade through another venue's better quote; otherwise the venue
-        returns them.
+        returns the shares.
 
     Examples
     --------
@@ -69,7 +69,7 @@ class Plan:
 
     @property
     def sent(self) -> int:
-        """Shares assigned to child orders; pools in turn are pinged with the remainder."""
+        """Shares assigned to child orders; pools pinged in turn get the remainder."""
         pinged = 0 if self.in_turn else sum(self.dark.values())
         return pinged + sum(self.dark_rest.values()) + sum(self.limit.values()) + sum(self.take.values())
 
@@ -128,7 +128,7 @@ class Plan:
         return self
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain JSON values; `from_json` reverses it."""
+        """Return the plan as plain JSON values, from which `from_json` rebuilds it."""
         places = {name: dict(getattr(self, name)) for name in ("dark", "dark_rest", "limit", "take", "take_limits")}
         return vars(self) | places
 

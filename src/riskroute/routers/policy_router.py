@@ -37,7 +37,7 @@ class PolicyRouter(Router):
     """Split orders over venues and pools by a policy of `riskroute.policies`.
 
     An order is divided into ``units`` units. The policy's actions are the splits of an order; the reward is its profit
-    in basis points. While ``awaited`` outcomes are open, further orders repeat the last split without being learned.
+    in basis points. While ``awaited`` outcomes are open, further orders repeat the last split and are not learned from.
     Venues and pools are those of the first order; shares for a venue or pool missing from a later one are swept.
 
     Parameters

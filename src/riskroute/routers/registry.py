@@ -45,7 +45,7 @@ ROUTERS: dict[str, type[Router]] = {
     )
 }
 
-# names for users: without the oracle policy, which needs the best split
+# names for users: without the oracle, which needs the best split, and PolicyRouter, which policy names select
 NAMES = (
     *(name for name in ROUTERS if name != PolicyRouter.name),
     *(name for name in POLICIES if name != Oracle.name),
@@ -142,8 +142,8 @@ def router_source(name: str) -> str:
 def file_router(name: str, source: str | None = None) -> type[Router]:
     """Return the class of a user-defined router, ``FILE.py:CLASS``.
 
-    ``source`` is its text, for a process on another machine; default: read the file. The file may import installed
-    packages, but not files beside it.
+    ``source`` is the file's text, for a process on another machine; default: read the file. The file may import
+    installed packages, but not files beside it.
     """
     return _file_router(name, router_source(name) if source is None else source)
 
@@ -207,7 +207,7 @@ def _module(path: str, source: str) -> ModuleType:
 
 
 def restore_router(state: Any) -> Router:
-    """Rebuild the router of a saved state, of any registered class.
+    """Rebuild a router of any registered class from a saved state.
 
     Examples
     --------

@@ -18,7 +18,7 @@ from riskroute.routers.plan import Plan
 from riskroute.routers.public_data import PublicData
 from riskroute.routers.report import ChildReport, Report
 
-# feedback classes: the data a router learns from; F4 is for oracles only
+# feedback classes: the data a router learns from; F4 is only for oracles
 FEEDBACK = {
     "F0": "nothing",
     "F1": "the total profit of an order",
@@ -58,7 +58,7 @@ class Router(ABC):
 
     name: ClassVar[str]
     feedback: ClassVar[str] = "F0"
-    # learned attributes, set up by `begin` and saved by `state`; their annotations are checked when a state is restored
+    # learned attributes, set up by `begin` and saved by `state`; `restore` checks their values against the annotations
     memory: ClassVar[tuple[str, ...]] = ()
     # number of completed orders kept, to ignore repeated reports
     remembered_orders: ClassVar[int] = 100_000
@@ -191,7 +191,7 @@ class Router(ABC):
         return {name: getattr(self, name) for name in self.parameter_names()}
 
     def state(self) -> dict[str, Any]:
-        """Return the complete state as plain JSON values; `restore` reverses it."""
+        """Return the complete state as plain JSON values, from which `restore` rebuilds the router."""
         state: dict[str, Any] = to_plain(
             {
                 "version": _STATE_VERSION,
@@ -206,7 +206,7 @@ class Router(ABC):
 
     @classmethod
     def restore(cls, state: Any) -> Self:
-        """Rebuild the router of a saved state."""
+        """Rebuild a router from a saved state."""
         if not isinstance(state, dict):
             raise StateError(f"state must be a dictionary that state() returned, was {described(state)}")
         for key, expected in (("version", _STATE_VERSION), ("router", cls.name)):
@@ -230,7 +230,7 @@ class Router(ABC):
     def load_memory(self, memory: dict[str, Any]) -> None:
         """Set the attributes listed in `memory` from plain values of the annotated types.
 
-        Override it to check more, or to restore what a property in `memory` saves.
+        Override this method to check more, or to restore what a property in `memory` saves.
         """
         for name, kind in _memory_types(type(self)).items():
             try:

@@ -84,7 +84,7 @@ class RawSweepRule(SweepRule):
 
 
 def take_rule_plan(context: Context, taken: ConsolidatedTake, discretion: int = 0) -> Plan:
-    """Return the plan that takes these shares, with limit prices ``discretion`` ticks beyond the displayed ones."""
+    """Return the plan that takes ``taken``, with limit prices ``discretion`` ticks beyond the displayed ones."""
     chosen = [v for v, shares in enumerate(taken.shares) if shares]
     venues, worse = context.books.venues, context.sign * discretion * context.tick
     return Plan(
@@ -181,7 +181,7 @@ class SprayRule(Router):
 
 @dataclass
 class DarkFirstRule(Router):
-    """Ping dark pools first, best recent saving first, then sweep: the standard routing rule.
+    """Ping dark pools in order of recent saving, then sweep: the standard routing rule.
 
     The score of a pool is the saving per share sent there, filled or not, against the sweep: an exponentially weighted
     mean with an optimistic start, so that every pool is tried.
@@ -272,7 +272,7 @@ class DarkFirstPostRule(DarkFirstRule):
 
 @dataclass
 class RestEvenRule(Router):
-    """Rest equal shares in every dark pool that saves, sweep the remainder at the horizon.
+    """Rest equal shares in every dark pool that saves against the sweep; sweep the remainder at the horizon.
 
     With a horizon of 0 it pings the pools instead.
 
@@ -445,7 +445,7 @@ class StaticSplitRule(Router):
             for place, weight in weights.items():
                 real_number(f"weight of {place}", weight, minimum=0)
         if (self.take or self.dark) and not sum(self.take.values()) + sum(self.dark.values()) > 0:
-            raise InputError("at least one weight must be above 0")
+            raise InputError("take and dark must hold at least one weight above 0, was 0 in total")
 
     def decide(self, context: Context) -> Plan:
         take = self.take if self.take or self.dark else dict.fromkeys(context.books.venues, 1.0)

@@ -2,8 +2,8 @@
 
 An allocation gives every slot a multiple of the lot between its minimum and its cap, S shares in total. Its features
 are the shares and their squares, divided by their largest norm, so the dimension is ``2 m``. Linear scores of these
-features are separable over slots, so no query lists the members: 1,287 for 8 shares over 6 slots, about 1e40 for 1,000
-over 20.
+features are separable over slots, so the best member is found without a list of all: there are 1,287 for 8 shares over
+6 slots, and about 1e40 for 1,000 shares over 20 slots.
 """
 
 from __future__ import annotations

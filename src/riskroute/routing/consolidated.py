@@ -28,7 +28,7 @@ class ConsolidatedTake(NamedTuple):
     """Shares taken from a consolidated book, by venue.
 
     ``shares (V,)`` are taken at each venue, at no worse than ``limits (V,)`` (NaN where none are). ``cost`` is in
-    dollars against the mid, with fees. ``beyond`` shares are in neither: they exceed the displayed depth or, with
+    dollars against the mid, with fees. ``beyond`` shares are not taken: they exceed the displayed depth or, with
     minimum order sizes, fit no venue.
     """
 
@@ -49,8 +49,8 @@ class ConsolidatedBook:
 
     Examples
     --------
-    Sell 300 shares. The first venue shows 150 at 10.00 and 500 at 9.98, and charges 0.3 cents; the second 100 at 10.00
-    and 300 at 9.99, and pays 0.2 cents.
+    Sell 300 shares. The first venue bids for 150 at 10.00 and 500 at 9.98, and charges 0.3 cents per share; the second
+    bids for 100 at 10.00 and 300 at 9.99, and pays 0.2 cents per share.
 
     >>> prices, sizes = np.array([[10.00, 9.98], [10.00, 9.99]]), np.array([[150.0, 500], [100, 300]])
     >>> book = ConsolidatedBook(prices, sizes, np.array([0.003, -0.002]), mid=10.01, side="sell")
@@ -93,7 +93,7 @@ class ConsolidatedBook:
 
     @cached
     def depth(self) -> int:
-        """Displayed shares of all venues."""
+        """Total number of shares displayed at all venues."""
         return int(self._steps[0][-1])
 
     def costs(self, shares: Any) -> Floats:

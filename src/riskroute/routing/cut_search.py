@@ -1,6 +1,6 @@
 """Search among allocations under separable cuts: list, count, random walk, descent.
 
-Amounts are in units. A cut is a cost per unit and per squared unit of every slot, and a limit on the total cost. ``L``
+Amounts are in units. A cut is a cost per unit and per squared unit in every slot, and a limit on the total cost. ``L``
 cuts are arrays ``alphas`` and ``betas`` ``(L, m)`` and ``limits`` ``(L,)``.
 """
 

@@ -4,7 +4,7 @@ A schedule is a TOML file::
 
     [[fees]]
     venue = "XNAS"
-    from = 2019-01-01   # first day; a later entry of the venue replaces it
+    from = 2019-01-01   # first day; valid until a later entry for the venue
     taker = 0.0030      # paid by an order that trades immediately
     maker = -0.0020     # paid by an order that rests in the book; here a rebate
 
@@ -34,7 +34,7 @@ from riskroute.core.validation import (
 
 @dataclass(frozen=True)
 class Fee:
-    """Fees of a venue per share, valid from the day ``since``."""
+    """Fees per share at a venue, valid from the day ``since``."""
 
     venue: str
     since: dt.date

@@ -25,7 +25,7 @@ class _FrontierPoint:
 
 
 Split = tuple[Action, float, float]  # a split with its mean and variance
-Best = Callable[[float], Split]  # returns the best split at a risk tolerance; at infinity, the one of largest mean
+Best = Callable[[float], Split]  # best split at a risk tolerance; at infinity, the split with the largest mean
 
 
 def risk_frontier(problem: Problem, *, at: Sequence[float] = (), most: int = 100) -> list[_FrontierPoint]:
@@ -36,7 +36,7 @@ def risk_frontier(problem: Problem, *, at: Sequence[float] = (), most: int = 100
     >>> from riskroute.routing.venue_models import VenueModel, venue_problem
     >>> venues = VenueModel("safe", (-3.0, 0.0), (0.0, 0.0)), VenueModel("cheap", (-1.0, 0.0), (0.0, 0.5))
     >>> points = risk_frontier(venue_problem(venues, 2, base_variance=0.0, caps=2))
-    >>> [(point.risk_tolerance, point.action) for point in points]  # saves 2, for a variance of 0.5, then 1.5 more
+    >>> [(point.risk_tolerance, point.action) for point in points]  # gain 2 per share; added variance 0.5, then 1.5
     [(0.0, (2, 0)), (0.25, (1, 1)), (0.75, (0, 2))]
     """
     instance_of("problem", problem, Problem, "a Problem")

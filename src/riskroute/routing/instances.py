@@ -54,7 +54,7 @@ def random_instance_sizes(
     """
     orders = [whole_number("sizes", size) for size in valid_list("sizes", sizes, object, "positive integers")]
     if not orders or len(set(orders)) < len(orders):
-        raise InputError(f"sizes must be different positive integers, was {shown(orders)}")
+        raise InputError(f"sizes must be one or more different positive integers, was {shown(orders)}")
     whole_number("length", length, maximum=10**8)
     largest = max(orders)
     listed = count_splits(largest, slots) <= split_list_limit(slots, COMFORTABLE_LIST)
@@ -72,11 +72,11 @@ def riskless_slot_instance(problem: Problem, slot: int = 0, remaining: float = 1
     """Return the problem with one nearly riskless slot: the whole order in it has variance ``remaining``.
 
     The slot's two variance coefficients become the smallest ones with this effect, proportional to the features of the
-    whole order in it; all others stay. No variance becomes negative if ``var_coef`` obeyed the theory's norm: with a
-    fraction ``r`` of the order elsewhere, this slot leaves at least ``r * base_variance``, and the others subtract at
-    most that. The norm of ``var_coef`` may then exceed ``base_variance``, up to ``sqrt(2)`` times for features with
-    the scale of the whole order. Norms are therefore not checked: a problem within them would have nearly equal
-    variances in all other slots.
+    whole order in it; all others stay the same. No variance becomes negative if ``var_coef`` met the theory's norm
+    bound: with a fraction ``r`` of the order elsewhere, this slot leaves at least ``r * base_variance``, and the others
+    subtract at most that. The norm of ``var_coef`` may then exceed ``base_variance``, up to ``sqrt(2)`` times for
+    features with the scale of the whole order. Norms are therefore not checked: a problem within them would have nearly
+    equal variances in all other slots.
 
     Examples
     --------

@@ -65,7 +65,7 @@ class Lattice:
         slots = len(self.lows)
         places = self.free + slots
         digits = (math.lgamma(places + 1) - math.lgamma(slots + 1) - math.lgamma(self.free + 1)) / math.log(2)
-        limit = int(400_000_000 / rows / (44 + digits / 7.5))  # a Python integer takes 44 bytes and one per 7.5 bits
+        limit = int(400_000_000 / rows / (44 + digits / 7.5))  # bytes of an integer: 44, plus 1 per 7.5 bits
         if self.free > limit:
             size = f"{self.free:,} lots above the minimums of {slots} slots"
             raise InputError(f"too many lots to count or draw allocations (limit {limit:,}): {size}")

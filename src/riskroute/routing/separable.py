@@ -162,7 +162,7 @@ def _convolve_two(
 
 
 def two_best_of_tables(tables: list[Vector], units: int) -> tuple[Units, Units | None]:
-    """Return the best and the second-best units for tables to be maximised; the second is None if only one exists."""
+    """Return the units that maximise the sum of tables, and the second-best; None if only one vector is feasible."""
     best = np.full(units + 1, -np.inf)
     last = tables[-1][: units + 1]
     best[: len(last)] = last
@@ -200,7 +200,7 @@ def minimise_one_concave(alpha: Vector, beta: Vector, units: int, lows: Units) -
 
 @register_jitable
 def _write_one_concave(alpha: Vector, beta: Vector, lows: Units, order: Units, spent: Vector, chosen: Units) -> bool:
-    """Write the minimiser; ``order`` ``(n,)`` and ``spent`` ``(n + 1,)`` are work space for ``n`` free units."""
+    """Write the minimiser, return whether it is unique; ``order`` ``(n,)``, ``spent`` ``(n + 1,)`` are work space."""
     slots, free = len(alpha), len(order)
     reach = 0
     for k in range(slots):
@@ -232,7 +232,7 @@ def _write_one_concave(alpha: Vector, beta: Vector, lows: Units, order: Units, s
                     lowest, second, slot, taken = total, lowest, k, v
                 elif total < second:
                     second = total
-    for n in range(free - taken, reach):  # these units go to the concave slot instead
+    for n in range(free - taken, reach):  # the concave slot takes these units instead
         chosen[order[n]] -= 1
     if slot >= 0:
         chosen[slot] += taken

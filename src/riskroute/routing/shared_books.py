@@ -15,7 +15,7 @@ from riskroute.core.validation import exact_array, valid_list, whole_number
 
 @dataclass(frozen=True)
 class SharedBook:
-    """One book in many scenarios, and the shares sent there from several slots.
+    """One book in many scenarios, and the shares that several slots send to it.
 
     Parameters
     ----------
@@ -24,8 +24,8 @@ class SharedBook:
     crossing : Floats
         ``(scenarios, shares + 1)``, profit of crossing the book with 0, 1, 2 .. shares.
     rests : Integers
-        ``(slots, scenarios, shares + 1)``, number of 0, 1, 2 .. shares in a slot that cross: all of a market order, the
-        unfilled part for a dark pool.
+        ``(slots, scenarios, shares + 1)``, how many of 0, 1, 2 .. shares in a slot cross: all for a market order, the
+        unfilled ones for a dark pool.
     depths : Integers
         ``(scenarios,)``, shares on the recorded levels; profits beyond are estimates.
 
@@ -84,7 +84,7 @@ class SharedBook:
         return np.asarray(sum(rests.T[splits[:, slot]] for slot, rests in zip(self.slots, self.rests, strict=True)))
 
     def extra(self, splits: Integers) -> Floats:
-        """Return the profit of crossing jointly less that of crossing alone, ``(n, scenarios)``: at most 0."""
+        """Return the profit of crossing jointly minus that of crossing alone, ``(n, scenarios)``: at most 0."""
         together = self.crossing[np.arange(len(self.crossing)), self.crossed(splits)]
         return np.asarray(together - sum(a.T[splits[:, k]] for k, a in zip(self.slots, self._alone, strict=True)))
 

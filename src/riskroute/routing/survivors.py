@@ -39,7 +39,7 @@ _FINEST = 0.05  # finest tolerance worth solving for: candidates are only some o
 def survivors_of(root: LatticeSet, cuts: tuple[LatticeCut, ...], witness: Action) -> ActionSet:
     """Return the members of ``root`` that pass every cut: a list if they are few, an implicit set otherwise.
 
-    ``witness`` is one of them.
+    ``witness`` passes every cut.
     """
     if cuts:
         units = _cut_lattice(root, cuts).listed(split_list_limit(root.slots, _LARGEST_SURVIVOR_LIST))

@@ -124,7 +124,7 @@ def venue_problem(
     base_variance : float
         Variance of an order in addition to the venues', the paper's omega.
     lot, caps
-        Bounds of a slot, see `Allocations`.
+        Lot size, and the largest number of shares in each slot; see `Allocations`.
     most_listed : int
         Largest number of splits to list; for so few, a lookup is faster than a search.
 
@@ -158,7 +158,7 @@ def best_correlated_split(
     risk_tolerance: float = 2.0,
     caps: Sequence[int] | None = None,
 ) -> QuadraticResult:
-    """Split ``shares`` to minimise variance less ``risk_tolerance`` times mean when the slots' profits are correlated.
+    """Split ``shares`` to minimise variance minus ``risk_tolerance`` times mean when the slots' profits are correlated.
 
     The quadratic part ``s~ q^2`` of a slot's variance is the risk of a common price move on ``q`` shares, so that part
     is correlated: the variance of a split ``a`` is ``sum_k s_k a_k + sum_ij rho_ij sqrt(s~_i s~_j) a_i a_j``.
@@ -202,7 +202,7 @@ def best_correlated_split(
     square = np.array([model.variance[1] for model in models])
     if (square < 0).any():
         name = models[int(np.argmax(square < 0))].name
-        raise InputError(f"variance of {name} must not decrease per squared share; see VenueModel.nonnegative")
+        raise InputError(f"expected a variance per squared share of at least 0 for {name}; see VenueModel.nonnegative")
     mean = np.array([model.mean for model in models])
     linear = np.array([model.variance[0] for model in models]) - risk_tolerance * mean[:, 0]
     deviation = np.sqrt(square)

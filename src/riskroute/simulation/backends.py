@@ -210,7 +210,7 @@ def _leave_line(folder: str, text: str) -> None:
 def _lines_of_workers() -> Iterator[tuple[str, float] | None]:
     """Yield a folder in which workers leave lines about compilation, and announce each line once in this process.
 
-    A worker that printed itself would break the progress bar, and several workers compile the same kernels.
+    A worker that printed its lines would break the progress bar, and several workers compile the same kernels.
     """
     announcer = compilation_announcer()
     if announcer is None:

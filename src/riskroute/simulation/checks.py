@@ -95,7 +95,7 @@ def check_policy(policy: Policy, *, learns: bool = True) -> None:
 
 
 def _rewards() -> Callable[[Action], float]:
-    """Return a function that draws rewards of the easy problem, the same sequence from every call."""
+    """Return a function that draws rewards of the easy problem; all such functions draw the same sequence."""
     return Environment(_easy_problem()).run(np.random.default_rng(7)).reward
 
 
@@ -224,7 +224,7 @@ def _check_memory(policy: Policy, setting: Setting, size: int) -> None:
 
 
 def _check_edges(policy: Policy) -> None:
-    """Check one action, equal actions, zero features, a horizon of one round, more actions than rounds."""
+    """Check edge cases: one action, equal actions, zero features, one dimension, and very short horizons."""
     cases = {
         "one action": (np.array([[0.6, 0.8]]), 50),
         "equal actions": (np.tile([0.6, 0.8], (5, 1)), 50),

@@ -36,7 +36,7 @@ class DarkMarketPool:
     presence : float
         Baseline probability that it holds shares for us.
     rate : float
-        Baseline arrivals per second of counterparties for a resting order.
+        Baseline arrival rate of counterparties for a resting order, per second.
     tail, smallest, largest : float
         Sizes: at least ``n`` shares with probability ``(smallest / n) ** tail``, capped at ``largest``.
     spread, recent, state : float
@@ -94,7 +94,7 @@ class DarkMarketMoments:
     regretted: Integers
 
 
-Regret = Callable[[int, Stamps], Integers]  # of an order number at fill times (n,): ``regretted``, see above
+Regret = Callable[[int, Stamps], Integers]  # maps an order number and fill times (n,) to ``regretted``, see above
 
 
 class DarkMarket:
@@ -149,7 +149,7 @@ class DarkMarket:
         return min(usual * math.exp(one.adverse * int(self.moments.regretted[order])), 1.0)
 
     def _usual_chance(self, order: int, one: DarkMarketPool, recent: bool) -> float:
-        """Return the probability before adverse selection."""
+        """Return the probability of presence before adverse selection."""
         if one.presence in (0.0, 1.0):
             return one.presence
         odds = math.log(one.presence / (1 - one.presence)) + self._odds[one.name][order] + one.recent * recent

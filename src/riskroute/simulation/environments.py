@@ -201,7 +201,7 @@ class Environment:
 
     independent = True  # rewards of different rounds are independent, given the actions
     gaussian = True  # if also independent, a block of n rewards may be drawn as one tally
-    one_set = True  # the same actions are on offer in every round
+    one_set = True  # the same actions are available in every round
     kind: ClassVar[str] = ""  # names the random streams; default: the name of the class
     digests: ClassVar[tuple[str, ...]] = ("actions",)  # parts of the description that are hashes of numbers
     described: ClassVar[tuple[str, ...]] = ()  # attributes that the description of a subclass adds
@@ -320,8 +320,8 @@ class Environment:
     def expected_comparator(self, rounds: Integers) -> Vector:
         """Return the expected mean-variance of the comparator's path after each of ``rounds`` rounds.
 
-        Sum of variances, shrunk because the path's own mean is subtracted, plus the spread of the means over pieces,
-        minus the risk tolerance times the sum of means.
+        It is the sum of variances, shrunk because the path's own mean is subtracted, plus the spread of the means over
+        pieces, minus the risk tolerance times the sum of means.
         """
         t = _past(rounds)
         inside = self.rounds_in(t)
@@ -336,7 +336,7 @@ class Environment:
         return np.asarray(self.rounds_in(t) @ self._comparator_moments[0] / t)
 
     def _shrinkage(self, t: Integers) -> Vector:
-        """Return the expected variance around the path's own mean, as a fraction: ``1 - 1/t`` for independent noise."""
+        """Return the expected variance around the path's mean over the true one: ``1 - 1/t`` for independent noise."""
         return np.asarray(1 - 1 / t)
 
     def gaps(self, actions: ActionBatch, piece: int = 0) -> Vector:
@@ -497,8 +497,8 @@ def random_changes(horizon: int, count: int, seed: int | np.random.SeedSequence)
 class ChangingActionSets(Environment):
     """Independent Gaussian rewards with an action set that changes from round to round.
 
-    For example orders of different sizes over the same slots (`riskroute.routing.instances.random_instance_sizes`). The
-    comparator plays the best action of each round's set. Simulated round by round only.
+    One example is orders of several sizes over the same slots (`riskroute.routing.instances.random_instance_sizes`).
+    The comparator plays the best action of each round's set. Simulated round by round only.
 
     Parameters
     ----------
@@ -650,9 +650,9 @@ class NonlinearVariance(Environment):
     Parameters
     ----------
     problem : Problem
-        With a positive base variance.
+        Problem with a positive base variance.
     power : float
-        Above 0; above 1 moves variances away from the base variance, below 1 towards it.
+        Exponent, above 0; values above 1 move variances away from the base variance, values below 1 towards it.
     """
 
     kind: ClassVar[str] = "BentVariance"

@@ -142,7 +142,7 @@ class Exchange:
         return books.mid, (books.best_ask - books.best_bid) / 2
 
     def hidden_shares(self, venue: int, price: float, time: int) -> int:
-        """Return the most hidden shares that an order meets at a price: those that trade there in `HIDDEN_WINDOW`."""
+        """Return the hidden shares that an order can meet at a price: those that trade there in `HIDDEN_WINDOW`."""
         return self.queue.hidden_volume(venue, price, time, time + HIDDEN_WINDOW) if self.queue else 0
 
     def outflows(self, time: int, sign: int) -> dict[str, float]:

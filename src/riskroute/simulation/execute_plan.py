@@ -40,7 +40,7 @@ def execute_plan(exchange: Exchange, number: int, context: Context, plan: Plan) 
 
 
 class _SimulatedOrder:
-    """The execution of one order."""
+    """Simulated execution of one order."""
 
     def __init__(self, exchange: Exchange, number: int, context: Context, plan: Plan) -> None:
         self.exchange, self.number, self.context, self.plan = exchange, number, context, plan
@@ -175,7 +175,7 @@ class _SimulatedOrder:
             self.execution.finish(child, self._walk(child, levels, time, limit))
 
     def _walk(self, child: ExecutionChild, levels: ExecutionLevels, time: int, limit: float) -> int:
-        """Trade a child at its venue, no worse than a signed price; return the shares filled."""
+        """Trade a child at its venue at signed prices up to ``limit``; return the shares filled."""
         number, left, money, name = len(self.done.children), child.shares, 0.0, child.place
         venue = levels.venues.index(name)
         fee = float(self.exchange.takers[venue])

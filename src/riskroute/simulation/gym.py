@@ -59,13 +59,13 @@ class RoutingEnv(gymnasium.Env[Vector, Any]):
     ``allocation`` in shares, its true ``mean`` and ``variance``, its ``gap`` to the best split's mean-variance and the
     ``regret`` so far; that of a reset has the ``best`` split.
 
-    ``environment`` has one action set, over ``allocations`` or their list. Observations are clipped to rewards of
+    ``environment`` has one action set: ``allocations`` or their list. Observations are clipped to rewards of
     ``reach`` in absolute value. An episode ends truncated after ``horizon`` steps. With ``discrete`` as
     ``action_mode``, an action is the number of the split in lexicographic order, for up to 200,000 splits; with
     ``weights``, one weight from 0 to 1 per slot, rounded to a split by `Allocations.apportion`.
     """
 
-    metadata = {"render_modes": []}  # noqa: RUF012 - the base class declares it an instance's
+    metadata = {"render_modes": []}  # noqa: RUF012 - the base class declares an instance attribute
 
     def __init__(
         self, environment: Environment, allocations: Allocations, reach: float, *, horizon: int, action_mode: str

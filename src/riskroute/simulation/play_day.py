@@ -1,4 +1,4 @@
-"""Play a router on a recorded day: orders in time order, each on the books of its time; reports when they are known."""
+"""Play a router on a recorded day: orders meet the books of their time, and reports arrive when they are known."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ def play_day(
 
     Books older than ``stale_seconds`` (default: `STALE`) are neither shown nor executable. ``leak`` is the probability
     of information leakage per 1,000 shares sent to a pool, ``fade`` the fraction of the displayed size withdrawn before
-    child orders arrive, at a random half of the venues. ``view`` replaces the context shown to the router.
+    child orders arrive, at each venue with probability 1/2. ``view`` replaces the context shown to the router.
     """
     stale_after = STALE[day.queue is not None] if stale_seconds is None else stale_seconds
     day = dataclasses.replace(day, books=day.books.aged(stale_after))

@@ -1,4 +1,4 @@
-"""Compare policies on a random routing instance, or on feature vectors of a file."""
+"""Compare policies on a random routing instance, or on feature vectors from a file."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-PAPER_POLICIES = ("rise", "rise++", "risk-ucb", "risk-exp-exp")  # of the paper's figures
+PAPER_POLICIES = ("rise", "rise++", "risk-ucb", "risk-exp-exp")  # policies in the paper's figures
 COMPARED = ("adaptive", *PAPER_POLICIES)  # the recommended policy beside the paper's four
 
 

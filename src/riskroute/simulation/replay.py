@@ -34,8 +34,8 @@ class Replay(Environment):
     Parameters
     ----------
     problem : Problem
-        Over splits of an order (`Allocations`, or its `listed` form): the setting passed to policies, with the
-        linear model they assume.
+        Problem over splits of an order (`Allocations`, or its `listed` form): the setting passed to policies, with
+        the linear model they assume.
     profits : Floats
         ``(slots, scenarios, shares + 1)``, profit of 0, 1, 2 .. shares alone in a slot, by scenario.
     shared : Sequence[SharedBook]
@@ -162,7 +162,7 @@ class Replay(Environment):
         return np.concatenate(means), np.concatenate(deviations)
 
     def mean_variance(self, actions: ActionBatch, risk_tolerance: float | None = None) -> Vector:
-        """Return the mean-variance of each split over the scenarios; minus the mean at infinite tolerance."""
+        """Return the mean-variance of each split over the scenarios; at infinite risk tolerance, minus the mean."""
         mean, deviation = self.moments(actions)
         return _score(mean, deviation, self._tolerance(risk_tolerance))
 
@@ -240,7 +240,7 @@ def _score(mean: Vector, deviation: Vector, risk_tolerance: float) -> Vector:
 
 
 class _ReplayRun(EnvironmentRun):
-    """Draw scenarios independently, one per round."""
+    """Run of a `Replay`: every round draws a scenario independently."""
 
     environment: Replay
 
@@ -284,7 +284,7 @@ def replay_belief(replay: Replay, buckets: Integers, *, firmness: float = 0.1, s
         ``(scenarios,)``, the bucket of the day of each scenario; scenarios of one bucket are strongly correlated.
     firmness : float
         Weight of the prior, up to 1. Its standard errors hold within these books; future books may differ by more,
-        and too firm a prior would prevent the policy from learning that.
+        and too firm a prior would keep the policy from adapting.
     """
     instance_of("replay", replay, Replay, "a Replay")
     buckets = exact_array("buckets", buckets, np.int64, (None,))

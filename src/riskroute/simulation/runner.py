@@ -1,7 +1,7 @@
 """Simulate policies: one run, the task of many runs, `simulate` over several policies, and panels of a figure.
 
-A phased policy is played plan by plan, each plan's rewards drawn as tallies whatever its length. An index policy is
-played by a compiled kernel. Any policy can be played round by round, the reference for tests of the other two. What a
+A phased policy is played plan by plan; the rewards of a plan of any length are drawn as tallies. An index policy is
+played by a compiled kernel. Any policy can be played round by round, which tests compare with the other methods. What a
 task draws depends on its identity alone (environment, policy with parameters, horizon, seed, run numbers), so its
 result is the same wherever and whenever it runs.
 """
@@ -277,7 +277,7 @@ class SimulationTask:
         _ = self.environment.comparators
 
     def perform(self, after_run: Callable[[int], bool] | None = None) -> PolicyResult:
-        """Play the runs; ``after_run`` is called with the number of finished runs; if true, the task ends."""
+        """Play the runs; ``after_run`` is called with the number of finished runs; a true result ends the task."""
         with compilation_timed(self.label) as compiling:
             began = time.perf_counter()
             result = _concatenated(self._play(after_run))
@@ -317,7 +317,7 @@ class SimulationTask:
 
 @functools.cache
 def _linear_algebra() -> ThreadpoolController:
-    """Return the BLAS libraries, found once for all tasks because that takes milliseconds."""
+    """Return the BLAS libraries, found once for all tasks because the search takes milliseconds."""
     import scipy.linalg  # noqa: F401  # bundles its own BLAS, which must be loaded by then
 
     return ThreadpoolController().select(user_api="blas")
@@ -428,7 +428,7 @@ def simulate(
     Parameters
     ----------
     problem : Problem or Environment
-        A problem stands for `Environment` of it: independent Gaussian rewards.
+        A problem stands for its `Environment`, with independent Gaussian rewards.
     policies : Iterable[str or Policy] or Mapping[str, str or Policy]
         Names, policies, or a mapping from labels to either.
     horizon : int
@@ -530,7 +530,7 @@ def _perform_there(
     return _merge_results([tasks[k] for k in done_tasks], [held[k] for k in done_tasks]), interrupted
 
 
-Final = Mapping[str, Mapping[str, float]]  # final regret and its error by policy, from the digest of a result
+Final = Mapping[str, Mapping[str, float]]  # final regret and its standard error by policy, from the digest of a result
 
 
 @dataclass(frozen=True)
@@ -624,7 +624,7 @@ def simulation_panel_average(members: Sequence[Final], label: str) -> str:
 
 
 class RunnerPanelWriter:
-    """Writes one Parquet table of many panels through part files, so that it need not fit into memory."""
+    """Writer of one Parquet table of many panels through part files, so that the table need not fit into memory."""
 
     def __init__(self, target: Path) -> None:
         self.target = target

@@ -64,7 +64,7 @@ class SweepConfig(BaseModel):
     policies : Annotated[Texts, Field(min_length=1)]
         Names, see `riskroute.POLICIES`.
     parameters : dict[str, dict[str, Any]]
-        By policy name, parameters other than the defaults.
+        Parameters that differ from the defaults, by policy name.
     runs : Count
         Runs per policy and combination.
     seed : Seed

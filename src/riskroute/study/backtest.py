@@ -237,7 +237,7 @@ class BacktestResult:
 
     @property
     def verdict(self) -> str:
-        """Which router to use, by order size."""
+        """Verdict by order size: the router to use."""
         said = {size: backtest_verdict(one, synthetic=self.synthetic) for size, one in self.comparisons.items()}
         several = len(said) > 1
         return "\n".join(f"{size:,} shares: {text}" if several else text for size, text in said.items())
@@ -247,7 +247,7 @@ def _equivalent_tolerance(kappa: float, notional: float) -> float:
     """Return the paper's risk tolerance in dollars equivalent to ``kappa``, for an order of ``notional`` dollars.
 
     A notional of ``N`` dollars, a mean cost of ``c`` bps and a variance of ``v`` squared bps have the mean-variance
-    ``(N / 1e4)^2 v + tolerance (N / 1e4) c``. It is proportional to ``c + kappa v`` if the tolerance is that returned.
+    ``(N / 1e4)^2 v + tolerance (N / 1e4) c``. At the returned tolerance it is proportional to ``c + kappa v``.
 
     Examples
     --------
@@ -318,7 +318,7 @@ def backtest(
     Parameters
     ----------
     market : str or Path
-        ``paper``, ``comparable``, ``dark``, or a folder of ``riskroute market import``.
+        ``paper``, ``comparable``, ``dark``, or a folder written by ``riskroute market import``.
     symbols, days, fees, pools, seed
         As in `market_days`.
     shares : int or Sequence[int]

@@ -1,4 +1,4 @@
-"""Candidates, the routers that a backtest compares, and which of them it plays."""
+"""Candidates: the routers that a backtest compares, and the choice of those it plays."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def canonical_candidate_name(text: str) -> str:
 
 
 def check_candidates(texts: Sequence[str]) -> tuple[str, ...]:
-    """Return the canonical names of routers; a router that cannot be made with its parameters is an error.
+    """Return the canonical names of routers; raise `InputError` if one cannot be made with its parameters.
 
     Examples
     --------

@@ -134,7 +134,7 @@ class CaseStateDifference:
 class CaseLearningCost:
     """Exploration cost: the cost of orders minus that of the plans with the lowest estimated cost.
 
-    ``later_bps`` is that of all days after the first; None with one day. Negative if exploration paid off at once.
+    ``later_bps`` is the cost after the first day; None with one day. Below 0 exploration paid off at once.
     """
 
     first_day_bps: CaseEstimate
@@ -153,7 +153,7 @@ class _SurfacePoint:
 
 @dataclass(frozen=True)
 class CaseDarkSurface:
-    """Saving of a router against another over a grid of dark-pool assumptions, with ``orders`` test orders each."""
+    """Saving of a router against another over a grid of dark-pool assumptions, with ``orders`` orders per point."""
 
     router: str
     against: str
@@ -202,7 +202,7 @@ class _HourCost:
 class _LearningPoint:
     """Mean difference and exploration cost of consecutive orders, and of all orders so far, over symbols and seeds.
 
-    ``orders`` counts those of a symbol from the first training day on; exploration costs are None for a router that
+    ``orders`` counts a symbol's orders from the first training day on; exploration costs are None for a router that
     does not explore.
     """
 
@@ -255,20 +255,20 @@ class StudyCase:
       block if that is known.
     - ``training_objective_bps``: objective of every router on the training days: mean cost plus the charge for
       unforeseen variance.
-    - ``chosen``: the router with the lowest objective there; the benchmark rule in a tie.
+    - ``chosen``: the router with the lowest objective on the training days; the benchmark rule in a tie.
     - ``use``: the chosen router if the test days confirm it, else the benchmark rule.
     - ``reason``: key of `riskroute.study.router_comparison.REASONS`.
-    - ``saving``: saving of the chosen router against the benchmark rule; None if it is the rule.
+    - ``saving``: saving of the chosen router against the benchmark rule; None if the rule was chosen.
     - ``states``, ``losses``: difference to the benchmark rule by state of the market; states with a significant loss.
     - ``learning``: exploration cost; None if the chosen router does not explore.
     - ``not_looking``: saving of the sweep against the static split, which ignores the books; None if ``static``
       was not played.
     - ``headroom_bps``: saving of perfect foresight against the benchmark rule.
-    - ``surface``: sensitivity to dark-pool assumptions; None without pools or orders for it.
+    - ``surface``: sensitivity to dark-pool assumptions; None without pools or if ``surface_orders`` is 0.
     - ``routing_table``: where the router to use sends shares.
     - ``symbol``: the symbol; empty for several symbols pooled.
     - ``hours``, ``venues``: costs by hour, and by venue and pool, of the chosen router and the benchmark rule.
-    - ``learning_curve``: their difference over time; None if the sweep is both.
+    - ``learning_curve``: difference between these two over time; None if both are the sweep.
     - ``examples``: a few orders of the chosen router.
     - ``stresses``: the saving under stress; None unless configured.
     - ``zone``: time zone of the days; empty if there are several.

@@ -135,7 +135,7 @@ class BacktestConfig:
 class StudyConfig:
     """Orders and candidate routers of a study; fields that are not listed are those of `BacktestConfig`.
 
-    - ``market``: ``paper``, ``comparable``, ``dark``, or a folder of ``riskroute market import``.
+    - ``market``: ``paper``, ``comparable``, ``dark``, or a folder written by ``riskroute market import``.
     - ``symbols``: symbols. Default: the first of a synthetic market, all of a folder.
     - ``shares``: order sizes; each has its own answer.
     - ``horizons``: deadlines in seconds, 0 for immediate execution; each has its own answer.
@@ -206,7 +206,7 @@ class StudyConfig:
 
 
 def _different(name: str, values: list[int] | list[float]) -> tuple[int | float, ...]:
-    """Return values as a tuple; none, or two that are equal, are an error."""
+    """Return values as a tuple; raise `InputError` if there are none or two are equal."""
     if not values:
         raise InputError(f"{name} must hold at least one number, was empty")
     if len(set(values)) < len(values):
@@ -311,7 +311,7 @@ class SplitStudyConfig:
         for name in ("train", "test"):
             self.window(name)
         if "synthetic" in self.data and len(self.data) > 1:
-            raise InputError(f"data must be 'synthetic' alone, or files and folders, was {', '.join(self.data)}")
+            raise InputError(f"data must be 'synthetic' alone, one folder or some files, was {', '.join(self.data)}")
         if self.synthetic and self.venue is not None:
             raise InputError(f"venue cannot be given for the synthetic market, was {self.venue!r}")
         if self.train[1] > self.test[0] and self.test[1] > self.train[0]:

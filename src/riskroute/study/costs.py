@@ -92,7 +92,7 @@ def objective_cost(orders: pl.DataFrame, kappa: float, impact: float = 0.0) -> f
     """Return the mean cost plus ``kappa`` times the variance of the unforeseen cost, in basis points.
 
     The foreseen cost is that of the plan if the displayed books hold and nothing else fills. A router sees the books
-    before it sends, so their variation is no risk. Variances are by order size, and averaged.
+    before it sends, so their variation is no risk. Variances are computed by order size, then averaged.
 
     Examples
     --------
@@ -253,7 +253,7 @@ class RouterCosts:
     slippage_bps: float | None = _measure("arrival slippage", "bps")
     fees_bps: float = _measure("fees", "bps")
     shortfall_bps: float | None = _measure("implementation shortfall", "bps")
-    opportunity_bps: float | None = _measure("thereof opportunity cost", "bps")
+    opportunity_bps: float | None = _measure("opportunity cost in shortfall", "bps")
     late_share: float = _measure("filled late or not at all", "%")
     sd_bps: float | None = _measure("standard deviation", "bps")
     es95_bps: float = _measure("expected shortfall 5 %", "bps")
@@ -357,7 +357,7 @@ class VenueCosts:
 
 @dataclass(frozen=True, eq=False)
 class _CostInputs:
-    """Orders, child orders and fills with null for unknown values, and the columns of an order joined to its rows."""
+    """Orders, child orders and fills with null for unknown values; the last two have columns of their order."""
 
     orders: pl.DataFrame
     children: pl.DataFrame
@@ -365,7 +365,7 @@ class _CostInputs:
 
 
 def _cost_inputs(orders: pl.DataFrame, children: pl.DataFrame, fills: pl.DataFrame) -> _CostInputs:
-    """Return the tables of a backtest with null for unknown values, and each order joined to its rows."""
+    """Return the tables of a backtest with null for unknown values, and orders joined to their children and fills."""
     found = (
         _nulls(orders)
         .rename({"mid": "arrival"})
@@ -627,7 +627,7 @@ def _record(row: dict[str, Any], intervals: dict[tuple[str, str, str, int], tupl
 def _adverse_intervals(
     fills: pl.DataFrame, periods: int, seed: int
 ) -> dict[tuple[str, str, str, int], tuple[float, float]]:
-    """Return bootstrap intervals of adverse selection by router, place, kind and seconds, from the same draws."""
+    """Return bootstrap intervals of adverse selection by router, place, kind and seconds, from the same resamples."""
     rng = seeded_generator(seed_stream(seed, "adverse selection"))
     drawn = bootstrap_fit_buckets(np.arange(periods), 1000, rng).astype(np.float64)
     passive = fills.filter(pl.col("kind").is_in(PASSIVE))

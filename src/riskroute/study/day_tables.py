@@ -33,10 +33,10 @@ _KEY: Schema = {
 }
 KEY = tuple(_KEY)  # identifies an order
 
-# Money is in dollars, times are nanoseconds of UTC. At the decision: `bid` and `ask` are the best prices of all venues,
+# Money is in dollars, times are UTC nanoseconds. At the decision: `bid` and `ask` are the best prices of all venues,
 # `depth` the shares displayed on the side to take from. At the deadline: `end_mid`, `end_spread`. `after_10` is the mid
 # ten seconds after the last fill. `foreseen` is the cost if the display holds and nothing else fills; `impact` is the
-# estimated market impact of the shares taken, and not part of `cost`; `volume` is traded in the time block.
+# estimated market impact of the shares taken, and not part of `cost`; `volume` is that of the time block.
 # `exploration` is the cost minus that of the plan with the lowest estimated cost, NaN for routers that always send it.
 # `block` numbers the time blocks of the day; `judged` is false on training days; `clock` is local to `zone`.
 ORDERS: Schema = _KEY | {
@@ -121,7 +121,7 @@ class DayTables:
 
     @classmethod
     def read(cls, folder: Path) -> DayTables:
-        """Read the tables from a folder of `write`."""
+        """Read the tables from a folder that `write` filled."""
         try:
             orders, children, fills = (
                 polars.read_parquet(folder / f"{name}.parquet", glob=False) for name in ("orders", "children", "fills")

@@ -156,7 +156,7 @@ def _example(
 
 
 def _child(row: dict[str, Any], start: int) -> _ExampleChild:
-    """Return a child order; if its sending time is unknown, that is the order's arrival."""
+    """Return a child order; an unknown sending time is replaced by the order's arrival."""
     filled, posted, last = (row[name] for name in ("filled", "posted", "last"))
     price, after = (row["price"], (last - start) / SECOND) if filled else (None, None)
     sent_after = (posted - start) / SECOND if posted else 0.0

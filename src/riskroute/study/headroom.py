@@ -128,7 +128,7 @@ def _market(one: _Headroom) -> str:
 
 
 def headroom_words(found: Sequence[_Headroom]) -> list[str]:
-    """Return sentences on where learning can pay, by market and deadline; too much estimated volume has its own."""
+    """Return sentences on where learning can pay, by market and deadline, and on sizes without a verdict."""
     lines = []
     for market in dict.fromkeys(map(_market, found)):
         for horizon in dict.fromkeys(one.horizon for one in found if _market(one) == market):

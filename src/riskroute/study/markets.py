@@ -45,7 +45,7 @@ from riskroute.simulation.backends import Backend, run_backend_tasks
 from riskroute.simulation.dark_market import DarkMarketPool
 from riskroute.simulation.runner import code_hash
 
-_SYNTHETIC_LEVELS = 20  # kept per side: all of ``comparable``, and enough of ``paper`` for 5,000 shares
+_SYNTHETIC_LEVELS = 20  # levels kept per side: all of ``comparable``, enough of ``paper`` for 5,000 shares
 
 Hours = tuple[dt.time, dt.time]
 
@@ -128,7 +128,7 @@ def _loaded(folder: Path, inode: int, written: int) -> PreparedDayBooks:
 
 @dataclass(frozen=True)
 class _SyntheticDay:
-    """A task that generates one day of a synthetic market as files of its venues, and imports them like any others."""
+    """A task that generates one day of a synthetic market as venue files, and imports these like recorded ones."""
 
     preset: str
     symbol: str
@@ -217,7 +217,7 @@ def market_days(
     Parameters
     ----------
     market : str or Path
-        A name of `MARKETS`, or a folder of ``riskroute market import``.
+        A name of `MARKETS`, or a folder written by ``riskroute market import``.
     symbols : Sequence[str]
         Symbols to play. Default: the first of a synthetic market, all of a folder.
     days : int, optional
@@ -308,7 +308,7 @@ def _recorded(
     store = RecordingStore(market)
     recordings = store.recordings()
     if not recordings:
-        raise DataError(f"market must be a folder of `riskroute market import`, was {str(market)!r} without recordings")
+        raise DataError(f"market must be a folder with recordings from `riskroute market import`, was {str(market)!r}")
     known = tuple(dict.fromkeys(one.symbol for one in recordings))
     tasks: list[_SyntheticDay | _RecordedDay] = []
     found: list[MarketDay] = []

@@ -254,7 +254,7 @@ def _sections(case: StudyCase) -> list[PageSection]:
         sections.append(PageSection("Cost by hour of the day", charts=(_hour_chart(case),)))
     if case.states:
         caption = f"{case.chosen} minus {rule}, by state of the market"
-        note = "Terciles of orders. Below zero the router saves; an interval that excludes zero is significant."
+        note = "Terciles of orders. Below zero the router saves, significantly if the interval excludes zero."
         sections.append(
             PageSection(
                 "Where it saves and where it loses", tables=((caption, states_table(case.states)),), notes=(note,)
@@ -268,7 +268,7 @@ def _sections(case: StudyCase) -> list[PageSection]:
             "selection is the move of the mid against passive fills: limit orders and dark pools. Toxicity is adverse "
             "selection after one second over half the quoted spread; a venue is toxic if the whole interval of its "
             "adverse selection exceeds its saving. The net saving against taking deducts ten seconds of adverse "
-            "selection. Intervals need fills in thirty time blocks."
+            "selection. Intervals need fills in at least thirty time blocks."
         )
         sections.append(PageSection("Venues and dark pools", tables=tables, notes=(note,)))
     if case.learning_curve is not None:
@@ -286,7 +286,7 @@ def _sections(case: StudyCase) -> list[PageSection]:
             f"{surface.estimated_share:.1%} of the volume is at estimated prices."
         )
         if surface.orders < found.orders:
-            text += " The answer is based on more orders; routers learn from these alone."
+            text += " The answer is based on more orders, from which its routers learned."
         title = f"Saving of {surface.router} against {surface.against}"
         cells = {(f"x {one.presence:g}", f"x {one.adverse:g}"): one.saving_bps for one in surface.points}
         unit = "saving, bps, with 95 % confidence intervals"
@@ -294,7 +294,7 @@ def _sections(case: StudyCase) -> list[PageSection]:
         sections.append(PageSection("Sensitivity to dark-pool assumptions", (text,), ((title, chart),)))
     if case.stresses is not None:
         text = (
-            f"Both routers on the same {case.stresses.orders:,} test orders under harder conditions. Routers start "
+            f"Both routers play the same {case.stresses.orders:,} test orders under harder conditions. They start "
             "untrained under each condition."
         )
         rows = ("The same orders under stress, basis points", _stress_rows(case.stresses))
@@ -400,8 +400,8 @@ def _example(example: OrderExample, case: StudyCase) -> PageSection:
             kind = "saving" if example.saving_bps > 0 else "loss"
             text += f": a {kind} of {fixed_text(abs(example.saving_bps))} bps"
     notes = (
-        "Bars are shares displayed at each price, dots the fills of the order. Shown are the test orders with the "
-        "median, the largest and the smallest saving, and one that was only swept.",
+        "Bars are shares displayed at each price, dots the fills of the order. The examples are the test orders with "
+        "the median, the largest and the smallest saving, and one that was only swept.",
     )
     title = f"{example.why}: {example.side} {example.shares:,} {example.symbol}"
     return PageSection(

@@ -220,7 +220,7 @@ def _first_judged(place: int, days: int, train: int, orders: int) -> int:
 
 
 def training_days(days: int, train: int | None) -> int:
-    """Return the number of training days. Default: half of them; 1 of 1 stands for the first half of the day.
+    """Return the number of training days. Default: half of the days; a single day is halved and counts as 1.
 
     Examples
     --------
@@ -289,7 +289,7 @@ def _session(
         there = " to ".join(f"{local_time(stamp, zone):%H:%M:%S}" for stamp in (opening, last))
         text = "-".join(moment.isoformat("minutes") for moment in hours)
         raise InputError(
-            f"hours must lie within those of the books, {there} {zone_label(zone)} without the first minute, was "
+            f"hours must overlap those of the books, {there} {zone_label(zone)} without the first minute, was "
             f"{text} {zone_label(zone)}"
         )
     return found

@@ -1,4 +1,4 @@
-"""The result of a study: its tables, its text, its files."""
+"""The result of a study, as tables, text and files."""
 
 from __future__ import annotations
 

@@ -147,7 +147,7 @@ class RouterComparison:
 def choose_benchmark(
     orders: polars.DataFrame, names: Sequence[str], *, pools: bool, horizon: float, kappa: float
 ) -> str:
-    """Return the benchmark rule: dark-first for immediate orders, else the best of `BENCHMARKS` in training."""
+    """Return the benchmark rule: dark-first (or sweep) at horizon 0, else the best of `BENCHMARKS` in training."""
     if horizon == 0:
         return "dark-first+sweep" if pools and "dark-first+sweep" in names else "sweep"
     known = [name for name in BENCHMARKS if name in names]

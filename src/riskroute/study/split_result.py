@@ -50,9 +50,9 @@ class SampleCount:
 class SplitMeasures:
     """Profit and cost of a split over the scenarios of the train or the test hours.
 
-    The first ten are profits, in dollars and squared dollars: mean, variance, mean-variance, expected shortfall at 5 %
-    (``tail``), their standard errors, and the excess of the mean-variance over that of the recommended split. The
-    others are costs; those with a charge for risk are None at a risk tolerance of zero.
+    The first ten describe the profit, in dollars and squared dollars: mean, variance, mean-variance, expected shortfall
+    at 5 % (``tail``), their standard errors, and the excess of the mean-variance over that of the recommended split.
+    The others are costs; those with a charge for risk are None at a risk tolerance of zero.
     """
 
     mean: float
@@ -92,7 +92,7 @@ class PolicyMeasures:
 
     ``learning_cost`` is the regret in dollars, ``cost_each`` the risk-adjusted cost of an order including learning;
     both are None at a risk tolerance of zero. Errors are standard errors over runs. ``explored`` is the fraction of
-    orders sent elsewhere than to the final split; ``ended_on`` is the most frequent final split, ``ended_on_share``
+    orders with another split than the final one; ``ended_on`` is the most frequent final split, ``ended_on_share``
     the fraction of runs that ended there. Curves have one value per checkpoint.
     """
 
@@ -147,12 +147,12 @@ class FrontierSplit:
 class SplitResultCase:
     """The findings for one order size and risk tolerance.
 
-    ``slots`` gives the order of every allocation, ``caps`` the most shares per slot, ``rests_cross_at`` the venue where
-    a pool's remainder crosses the spread, ``unused_slots`` the reasons by slot. ``beyond_known_levels`` and
+    Allocations are in the order of ``slots``; ``caps`` are the maximum shares per slot, ``rests_cross_at`` the venues
+    where pools' remainders cross the spread, ``unused_slots`` the reasons by slot. ``beyond_known_levels`` and
     ``left_out`` are fractions of the scenarios: where the recommended split needs more than the known levels, and where
     a book is missing or too shallow. ``naive_splits`` need no model. ``gap`` is the risk-adjusted cost of the
     recommended split, out of sample minus in sample. ``warm_policies`` start with a belief from the train hours;
-    ``unplayed`` ones need a list of splits, and there are too many. ``splits_possible`` is text: it may have hundreds
+    ``unplayed`` ones need a list of splits, which would be too long. ``splits_possible`` is text: it may have hundreds
     of digits.
     """
 
@@ -302,7 +302,7 @@ class SplitStudyResult:
 
     @classmethod
     def from_json(cls, path: str | os.PathLike[str]) -> SplitStudyResult:
-        """Read a result from a file of `to_json`, such as ``study.json``."""
+        """Read a result from a file written by `to_json`, such as ``study.json``."""
         source = valid_path("path", path)
         try:
             plain = json.loads(source.read_text(encoding="utf-8"))
@@ -418,7 +418,7 @@ def _frontier_table(case: SplitResultCase) -> TextTable:
 _LIMITATIONS = (
     "Costs are against the mid of each venue's own book when the order is sent. No market impact: the books are as "
     "recorded, without these orders.",
-    "One day and a few hours of books. Another day may differ by more than the standard errors.",
+    "The books cover a few hours of one day. Another day may differ by more than the standard errors.",
     "Dark pools have assumed parameters; no pool publishes them.",
     "Market orders and the remainders of dark pools walk the book of a venue together. The remainder of a limit order "
     "crosses later, on a book that has recovered. Beyond the known levels prices are extrapolated in proportion.",

@@ -59,7 +59,7 @@ PARTS = ("train", "test")
 NAIVE = ("equal split", "in proportion to depth", "best single slot")  # need no model
 _WARM = "adaptive, warm"  # starts with a belief from the train hours
 RESULT = "study.json"
-_MOST_LISTED = 5_000  # splits; with more, policies that try each of them are not played
+_MOST_LISTED = 5_000  # maximum splits in a list; with more, policies that try every split are not played
 
 
 class SplitStudy:
@@ -68,7 +68,7 @@ class SplitStudy:
     Parameters
     ----------
     config : str or path-like, optional
-        A TOML file, such as `config_template` returns. Default: all defaults.
+        A TOML file with the keys of `config_template`. Default: all defaults.
     **values
         Values that override those of the file: ``shares=10, side="buy", limit=["XNAS"]``.
 
@@ -129,7 +129,7 @@ class SplitStudy:
         if out is not None:
             return self.plan(out).play(where, resume=resume, finished=finished)
         if resume:
-            raise InputError("resume must be False without a folder out")
+            raise InputError("resume needs the folder of the earlier run as out, was None")
         with tempfile.TemporaryDirectory() as folder:
             return self.plan(folder).play(where, finished=finished)
 
@@ -353,7 +353,7 @@ def _task(config: SplitStudyConfig, prepared: SplitStudyOrder, tolerance: float)
     listed = isinstance(problem.actions, Actions)
     played = [name for name in config.policies if listed or not POLICIES[name].needs_list]
     if not played:
-        raise InputError(f"policies must not all need a list of splits, was {', '.join(config.policies)}")
+        raise InputError(f"too many splits to list for {', '.join(config.policies)}; add a policy that needs no list")
     scale = SimulationSize(config.horizon, config.runs, config.seed)
     facts = {"shares": prepared.shares, "risk_tolerance": tolerance}
     replays = {part: prepared.replay(part, problem) for part in PARTS}
@@ -565,7 +565,7 @@ def _policy(name: str, result: SimulationResult, panel: SimulationPanel) -> Poli
 
 
 def _market_facts(data: ImportedBooks, side: str) -> MarketFacts:
-    """Return the market-data section of the report."""
+    """Return the facts about the market data for the report."""
     recordings = {
         one.stem: RecordingFacts(one.snapshots, one.levels, one.deeper, " ".join(one.remarks), one.events, one.source)
         for one in data.recordings

@@ -26,7 +26,7 @@ from riskroute.core.validation import exact_array, real_number, whole_number
 
 _RESAMPLES = 2000
 _LEAST_LENGTH = 5.0  # minimum mean number of consecutive blocks drawn
-_POWER = 2.8  # standard errors of a true difference that is detected with 80 % power at the 5 % level
+_POWER = 2.8  # a true difference of this many standard errors is detected with 80 % power at the 5 % level
 
 
 def _stationary_draws(count: int, mean_length: float, resamples: int, rng: np.random.Generator) -> Integers:
@@ -51,7 +51,7 @@ def _block_length(values: Vector) -> float:
     """Return the mean run length for a stationary bootstrap of a series ``(n,)`` by Politis and White's rule.
 
     Autocorrelations are negligible from the lag where five in a row are within ``2 sqrt(log10(n) / n)``; the flat-top
-    window reaches to twice that lag. At least 1, at most ``min(3 sqrt(n), n / 3)``.
+    window reaches to twice that lag. The length is from 1 to ``min(3 sqrt(n), n / 3)``.
     """
     n = len(exact_array("values", values, np.float64, (None,)))
     deviations = values - values.mean()
@@ -91,7 +91,7 @@ class BootstrapDifference:
     detectable: float
 
     def paired(self, against: str) -> PairedDifference:
-        """Return the difference to ``against``, with None for what a single block does not tell."""
+        """Return the difference to ``against``, with None for statistics that need several blocks."""
         low, high, detectable = (x if math.isfinite(x) else None for x in (self.low, self.high, self.detectable))
         return PairedDifference(against, self.mean, low, high, self.blocks, detectable)
 

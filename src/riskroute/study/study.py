@@ -37,7 +37,7 @@ class Study:
     Parameters
     ----------
     config : str or path-like, optional
-        A TOML file, such as `config_template` returns. Default: all defaults.
+        A TOML file with the keys of `config_template`. Default: all defaults.
     **values
         Values that override those of the file: the fields of `StudyConfig`, and ``fees`` and ``pools``. A single value
         stands for a list of one: ``shares=1000, horizons=[10, 60], symbols="LUMO"``.
@@ -65,7 +65,7 @@ class Study:
         check_candidates(self.config.routers)
         self.fees = load_fees(fees) if isinstance(fees, str | os.PathLike) else fees
         if self.fees is not None:
-            instance_of("fees", self.fees, FeeSchedule, "a fee schedule or the file of one")
+            instance_of("fees", self.fees, FeeSchedule, "a fee schedule or its file")
             if self.config.market in MARKETS:
                 raise InputError("fees cannot be given for a synthetic market, which has its own")
         self.pools = None if pools is None else tuple(_pool(one) for one in config_list(pools))

@@ -81,7 +81,7 @@ class ChartCurve:
 
     @property
     def dashes(self) -> dict[str, str]:
-        """Attributes of the line: curves that are neither the chosen router's nor of their own colour are dashed."""
+        """Attributes of the line: curves are dashed, except the chosen router's and those with a colour."""
         return {} if self.role == "chosen" or self.colour else {"stroke_dasharray": "6 3"}
 
 

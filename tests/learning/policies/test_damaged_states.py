@@ -159,7 +159,7 @@ def saved(entries: list[Any]) -> dict[str, Any]:
     [
         ("risk-ucb", "means", saved([0.5]), r"means must have shape \(6,\), was \(1,\)"),
         ("risk-ucb", "counts", saved([9.5] * 6), "dtype of an array must be int64"),
-        ("risk-ucb", "counts", saved([9] * 6), "counts must add up to the 57 rounds played, had a sum of 54"),
+        ("risk-ucb", "counts", saved([9] * 6), "counts must be non-negative with a sum of 57 rounds, had 54"),
         ("adaptive", "vague", saved([[1.0]]), r"vague must have shape \(3, 3\), was \(1, 1\)"),
         ("rise", "committed", 6, "committed must belong to the action set"),
         ("rise", "played", 101, "played must be from 0 to 100, was 101"),
@@ -167,7 +167,7 @@ def saved(entries: list[Any]) -> dict[str, Any]:
             "uniform",
             "partial",
             [{"count": 2, "mean": 0.0, "spread": 0.0}],
-            "counts of partial must follow the plan, was 2 of 1 at 0",
+            "counts of partial must follow the plan, was 2 of 1 at entry 0",
         ),
     ],
 )

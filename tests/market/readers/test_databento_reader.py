@@ -441,7 +441,7 @@ def changed(content: bytes, record: int, place: int, value: bytes, size: int = 5
     [
         (Order("A", 2, "B", 0, 100), "price must be a number above 0, was undefined"),
         (Order("A", 2, "N", 9_999, 100), "side must be B or A, was N"),
-        (Order("A", 2, "B", 9_999, 100, flags=192), "flags must be those of an order; use mbp-1"),
+        (Order("A", 2, "B", 9_999, 100, flags=192), "flags must be those of an order (the top of book is in mbp-1"),
         (Order("A", 2, "B", 9_999, 100, flags=144), "flags must be those of an order"),
         (Order("A", 2, "B", 9_999, 100, time=2**64 - 1), "ts_event must be a time between 1970 and 2261, was"),
     ],

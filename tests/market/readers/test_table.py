@@ -293,7 +293,7 @@ def test_symbols_that_look_like_something_else(tmp_path: Path, symbol: str) -> N
 @both
 def test_rows_of_two_days_falling_and_missing_times_are_refused(tmp_path: Path, write: Writer) -> None:
     path = write(tmp_path, changed("ts_event", MIDNIGHT + 86_400 * 10**9, row=39))
-    assert f"row 40 of {path.name} must have a time on 2019-03-27, as in the first row, was 2019-03-28" in refusal(path)
+    assert f"row 40 of {path.name} must have a time on 2019-03-27, the day to import, was 2019-03-28" in refusal(path)
     assert "a time on 2019-03-26" in refusal(path, ReadingOptions(date=dt.date(2019, 3, 26)))
     said = refusal(write(tmp_path, changed("ts_event", MIDNIGHT + OPEN)))
     assert f"row 5 of {path.name} must have a time not before that of the previous row of XNAS ACME" in said

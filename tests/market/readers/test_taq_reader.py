@@ -211,7 +211,7 @@ def _written(folder: Path, text: str) -> Path:
 def test_days_of_names_rows_and_options(tmp_path: Path) -> None:
     assert "does not state its date; give date" in refusal(tmp_path, taq_text(QUOTES, end=False), "quotes.psv")
     two = wrds_text(QUOTES) + "".join(wrds_text(QUOTES, "2019-03-28").splitlines(keepends=True)[1:])
-    assert "it begins on 2019-03-27, and row 5 is of 2019-03-28" in refusal(tmp_path, two, "q.csv")
+    assert "it begins on 2019-03-27, and row 5 is dated 2019-03-28" in refusal(tmp_path, two, "q.csv")
     found = import_files([tmp_path / "q.csv"], tmp_path / "second", ReadingOptions(date=dt.date(2019, 3, 28)))
     assert {(one.date, one.notes["other_days"]) for one in found} == {(dt.date(2019, 3, 28), 4)}
     said = refusal(tmp_path, two, "q.csv", ReadingOptions(date=dt.date(2019, 3, 29)))
@@ -225,15 +225,15 @@ def test_days_of_names_rows_and_options(tmp_path: Path) -> None:
     ("old", "new", "expected"),
     [
         ("END|20190327|000000004", "END|20190327|000000009", "must have 9 rows by its END line, was 4"),
-        ("END|20190327", "END|20190328", "must be of 2019-03-27, was 2019-03-28 by its END line"),
+        ("END|20190327", "END|20190328", "must be dated 2019-03-27, was 2019-03-28 by its END line"),
         ("093000123456789", "253000123456789", "row 1 of .* must have a time such as 093000123456789, was '2530"),
         ("093000123456789", "9:30:00", "row 1 of .* must have a time such as 093000123456789"),
         ("093000123456789", "0930001234", "row 1 of .* must have a time such as"),
         ("093001000000000", "093000000000000", "row 3 of .* must have a time not before that of the previous row"),
-        ("|N|ACME|10.0|3", "|N|ACME|ten|3", "row 1 of .* must have in Bid_Price a number of 0 or more, was 'ten'"),
-        ("|N|ACME|10.0|3", "|N|ACME|-10.0|3", "must have in Bid_Price a number of 0 or more, was '-10.0'"),
-        ("|N|ACME|10.0|3", "|N|ACME|10.0|3.5", "must have in Bid_Size a whole number of lots, was '3.5'"),
-        ("|N|ACME|10.0|3", "|?|ACME|10.0|3", "row 1 of .* must have as exchange one of .*, was '\\?'"),
+        ("|N|ACME|10.0|3", "|N|ACME|ten|3", "row 1 of .* must have a number of 0 or more in Bid_Price, was 'ten'"),
+        ("|N|ACME|10.0|3", "|N|ACME|-10.0|3", "must have a number of 0 or more in Bid_Price, was '-10.0'"),
+        ("|N|ACME|10.0|3", "|N|ACME|10.0|3.5", "must have a whole number of lots in Bid_Size, was '3.5'"),
+        ("|N|ACME|10.0|3", "|?|ACME|10.0|3", "row 1 of .* must have an exchange code of .*, was '\\?'"),
         ("|N|ACME|10.0|3", "|N|AC#ME|10.0|3", "row 1 of .* symbol must be a name"),
         ("|N|ACME|10.0|3", "|N|ACME|3", "Expected 14 columns, got 13"),
         ("|N|ACME|10.0|3", "|N|ACME|10.0|99999999", "sizes whole numbers up to 4294967295"),
@@ -250,10 +250,10 @@ def test_a_row_that_cannot_be_is_refused(tmp_path: Path, old: str, new: str, exp
 @pytest.mark.parametrize(
     ("old", "new", "expected"),
     [
-        ("2019-03-27", "03/27/2019", "date must be such as 2018-01-02 or 20180102, was '03/27/2019'"),
+        ("2019-03-27", "03/27/2019", "date must be like 2018-01-02, 20180102 or 02JAN2018, was '03/27/2019'"),
         ("9:30:00.123456789", "34200.1", "row 1 of q.csv must have a time such as 9:30:00.123456789, was '34200.1'"),
         (",BIDSIZ,", ",SIZE,", "lacks columns bidsiz"),
-        (",3,10.01,5,R", ",3,10.01,five,R", "must have in ASKSIZ a whole number of lots, was 'five'"),
+        (",3,10.01,5,R", ",3,10.01,five,R", "must have a whole number of lots in ASKSIZ, was 'five'"),
     ],
 )
 def test_a_wrds_row_that_cannot_be_is_refused(tmp_path: Path, old: str, new: str, expected: str) -> None:

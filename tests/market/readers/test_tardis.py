@@ -197,7 +197,7 @@ DAMAGED: dict[str, tuple[Callable[[], str], str]] = {
     "another unit": (lambda: replaced(30, 3, str(MIDNIGHT // 1000)), "in one unit throughout, us as in the first row"),
     "another day": (
         lambda: replaced(len(UPDATES), 3, str(MIDNIGHT + 86_400 * 10**6)),
-        "the day of the first row, was 2020-01-02 00:00:00 UTC",
+        "the day to import, was 2020-01-02 00:00:00 UTC",
     ),
     "no time": (lambda: replaced(30, 3, ""), "row 30 of x.csv must have a time, was None"),
 }
@@ -249,8 +249,8 @@ def test_tables_of_books_are_known_without_any_option(tmp_path: Path) -> None:
 def test_a_day_of_utc_is_two_days_in_new_york(tmp_path: Path) -> None:
     path = written(tmp_path, snapshot_text(), "books.csv")
     said = refusal(path, ReadingOptions(zone="America/New_York"))
-    assert "must have a time on 2019-12-31, as in the first row, was 2020-01-01 05:" in said
-    assert said.endswith("; days are in America/New_York time, zone = NAME changes that")
+    assert "must have a time on 2019-12-31, the day to import, was 2020-01-01 05:" in said
+    assert said.endswith("; days are in America/New_York time; zone = NAME sets another zone")
 
 
 def test_damaged_tables_of_books(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ _TIE = 1e-7  # relative difference up to which weights and leverages are treated
 
 
 def canonical_products(white: Matrix) -> Matrix:
-    """Return the distinct entries of ``z z'`` of every row of ``white`` ``(n, r)``, ``(n, r (r + 1) / 2)``.
+    """Return the distinct entries of ``z z'`` for every row ``z`` of ``white`` ``(n, r)``, as ``(n, r (r + 1) / 2)``.
 
     Entries off the diagonal are scaled so that inner products stay the same.
     """
@@ -82,8 +82,8 @@ def canonical_weights(columns: Matrix, weights: Vector, limit: int) -> Vector:
     """Reduce the support of weights on columns ``(q, n)`` to at most ``limit``, keeping ``columns @ weights``.
 
     Columns are processed in order. A column that depends on the earlier ones has a unique linear relation to them.
-    Weights move along this relation until one is zero (Caratheodory). The direction is that in which their sum does not
-    grow or, if the sum is constant, in which the weight of the later column falls. Entries should be of order one.
+    Weights move along this relation until one is zero (Caratheodory), in the direction in which their sum falls or, if
+    the sum is constant, in which the weight of the later column falls. Entries of ``columns`` should be of order one.
     """
     table = columns.copy()  # after Gauss-Jordan elimination: every column in terms of the basis columns
     weights = weights.copy()
@@ -121,7 +121,7 @@ def canonical_weights(columns: Matrix, weights: Vector, limit: int) -> Vector:
 def _move_along(table: Matrix, basis: Integers, weights: Vector, j: int) -> int:
     """Move weights along the relation of column ``j`` to the basis until one is zero.
 
-    Return the row of its column (of several, the first), or -1 if that is ``j``.
+    Return the table row of the basis column whose weight reached zero (the first of several), or -1 for column ``j``.
     """
     total, size = 1.0, 1.0
     for i in range(len(basis)):

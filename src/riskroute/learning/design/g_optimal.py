@@ -12,7 +12,7 @@ chooses a canonical one that does not depend on rounding errors (`canonical`). I
 actions, by Caratheodory's argument.
 
 Every exchange moves weight from the support point of lowest leverage to the point of highest leverage, by the amount
-that maximises ``log det M`` along that line (Boehning 1986): it has a closed form and costs two rank-one updates.
+that maximises ``log det M`` (Boehning 1986). This amount has a closed form, and an exchange costs two rank-one updates.
 Exchange slows down near the optimum if the optimal weights are not unique, as on symmetric sets. Newton steps do not:
 in coordinates where ``M`` is the identity, each step minimises the distance of ``sum w_i z_i z_i'`` from twice the
 identity subject to ``w >= 0`` and ``sum w = 1``. That is a non-negative least-squares problem with sparse solutions,
@@ -55,7 +55,7 @@ def vertex_exchange_root(points: Floats, weights: Floats) -> Floats:
 def vertex_exchange(points: Floats, weights: Floats, tolerance: float, max_steps: int) -> Floats:
     """Improve ``weights`` until no leverage exceeds ``(1 + tolerance) r``, in at most ``max_steps`` exchanges.
 
-    ``points`` is ``(n, r)`` of full rank, best near-whitened; ``weights`` is ``(n,)`` with a spanning support.
+    ``points`` ``(n, r)`` should be nearly white; the support of ``weights`` ``(n,)`` must span the space.
     """
     columns, weights = np.ascontiguousarray(points.T), weights.copy()
     left, (r, n) = max_steps, columns.shape
@@ -86,7 +86,7 @@ def _information(columns: Floats, weights: Floats, matrix: Floats) -> None:
 @njit(cache=True, error_model="numpy")
 def _invert(left: Floats, right: Floats) -> bool:
     """Write the inverse of ``left``, which is overwritten, into ``right``; return False if it is singular."""
-    # Gauss-Jordan elimination with partial pivoting gives the same bits with every LAPACK.
+    # Gauss-Jordan elimination with partial pivoting, unlike LAPACK, gives the same bits on every processor.
     r = len(left)
     for a in range(r):
         right[a, a] = 1.0
@@ -153,7 +153,7 @@ def exchange_weights(
         weights[low] = weights[low] - moved if moved < weights[low] else 0.0
         weights[high] += moved
         gain = moved / (1 + moved * levers[high])
-        rest = to_low - gain * cross * to_high  # of the low point, after the move to the high one
+        rest = to_low - gain * cross * to_high  # `to_low` after the move to the high point
         loss = moved / (1 - moved * (levers[low] - gain * cross * cross))
         p, q = np.zeros(n), np.zeros(n)
         for a in range(r):
@@ -188,7 +188,7 @@ def _newton_polish(points: Floats, weights: Floats, tolerance: float) -> tuple[F
 
 
 def _newton_target(white: Floats, candidates: Integers) -> Floats | None:
-    """Return the best weights on the candidate points for the quadratic model of ``log det``."""
+    """Return the best weights on the candidate points for the quadratic model of ``log det``; None if not found."""
     rank = white.shape[1]
     anchor = 10.0 * rank  # weight of the row that fixes the sum of the weights at one
     system = np.vstack([canonical_products(white[candidates]).T, np.full(len(candidates), anchor)])
@@ -203,7 +203,7 @@ def _newton_target(white: Floats, candidates: Integers) -> Floats | None:
 
 
 def _line_search(white: Floats, direction: Floats) -> float:
-    """Return the first step of 1, 1/2, 1/4, .. with a quarter of the predicted rise of ``log det``, or 0."""
+    """Return the first step of 1, 1/2, 1/4, .. that achieves a quarter of the predicted rise of ``log det``, or 0."""
     change = np.linalg.eigvalsh(_vertex_information(white, direction))
     predicted = float(change.sum())
     step = 1.0
@@ -263,8 +263,8 @@ def g_optimal(features: Matrix, tolerance: float = 0.01) -> Design:
     """Find a design over the rows of ``features`` ``(K, d)`` with ``bound <= (1 + tolerance) * rank``.
 
     Rank-deficient sets are handled in an orthonormal basis of their span. The handles of the result are row numbers.
-    The bound has a relative rounding error of about 1e-16 times the condition number of the features, columns scaled to
-    equal length. `DesignError` is raised if that exceeds the tolerance.
+    The bound has a relative rounding error of about 1e-16 times the condition number of the features, after scaling
+    columns to equal length. If this error keeps the bound above the tolerance, `DesignError` is raised.
 
     Examples
     --------
@@ -284,7 +284,7 @@ def g_optimal(features: Matrix, tolerance: float = 0.01) -> Design:
         return Design(np.zeros(1, dtype=np.int64), np.ones(1), 0.0, 0)
     most = rank * (1 + tolerance) * (1 + 1e-12)
     try:
-        # Weights are multiples of one over the grid. The coarse grid's steps are far above the solver's errors, which
+        # Weights are multiples of ``1 / grid``. The coarse grid's steps are far above the solver's errors, which
         # then rarely change a weight; small tolerances need the fine grid.
         index, weights, bound = _canonical(features, to_round, 2.0**24 if tolerance >= 1e-4 else 2.0**40)
     except (DesignError, np.linalg.LinAlgError):
@@ -294,7 +294,7 @@ def g_optimal(features: Matrix, tolerance: float = 0.01) -> Design:
         index, weights = thin_g_optimal(features[index] @ to_round, weights, index)
         bound = float(_scan(features, to_round, features[index] @ to_round, weights).max())
     if bound > most:
-        raise DesignError(f"design reached {bound / rank - 1:.3g} above the optimum, expected {tolerance:.3g}")
+        raise DesignError(f"relative excess of the design was {bound / rank - 1:.3g}, expected at most {tolerance:.3g}")
     return Design(index, weights, bound, rank)
 
 
@@ -316,7 +316,7 @@ def _canonical(features: Matrix, to_round: Matrix, grid: float) -> tuple[ActionB
 
 
 def g_optimal_coordinates(features: Matrix) -> Matrix:
-    """Return ``B`` ``(d, r)`` that whitens the rows of ``features @ B``: ``B' (X'X) B / K`` is the identity.
+    """Return ``B`` ``(d, r)`` such that ``features @ B`` is white: ``B' (X'X) B / K`` is the identity.
 
     Leverages do not depend on the coordinates, but rounding errors do. ``r`` is the numerical rank after each column is
     scaled to length one, so that it does not depend on the units of the features.
@@ -383,7 +383,7 @@ def _solve(features: Matrix, to_round: Matrix, tolerance: float) -> tuple[Action
         carried[np.searchsorted(merged, working[support])] = weights[support]
         working, weights = merged, carried
         points = features[working] @ to_round
-    raise DesignError(f"design did not reach {tolerance:.3g} in {_MAX_SCANS} scans of {n_actions} actions")
+    raise DesignError(f"design did not reach tolerance {tolerance:.3g} in {_MAX_SCANS} scans of {n_actions} actions")
 
 
 def _solve_small(points: Matrix, weights: Floats, tolerance: float) -> Floats:

@@ -3,7 +3,7 @@
 The canonical choice among optimal designs needs ``r (r + 1) / 2`` table entries per point (`canonical`), which exceeds
 memory for hundreds of coordinates. Here vertex exchange (see `vertex_exchange`) stops slightly above the optimum and
 stores only the points. Its result depends on comparisons of rounded numbers. Compiled loops therefore add in a fixed
-order, unlike BLAS, which rounds differently on every processor.
+order, unlike BLAS, whose rounding depends on the processor.
 """
 
 from __future__ import annotations
@@ -48,8 +48,7 @@ class WideDesign:
 def wide_design(features: Matrix, tolerance: float, start: Vector | None = None) -> WideDesign:
     """Return a design on the rows of ``features`` ``(n, d)`` whose largest leverage is at most ``(1 + tolerance) r``.
 
-    The search starts from the weights ``start`` if their support spans the space, else from equal weights on a spanning
-    set.
+    The search starts from ``start`` if its support spans the space, else from equal weights on a spanning set.
     """
     size = np.abs(features).max(axis=0)
     columns = np.ascontiguousarray((features / np.where(size > 0, size, 1.0)).T)
@@ -59,7 +58,7 @@ def wide_design(features: Matrix, tolerance: float, start: Vector | None = None)
     if weights is None or not np.isfinite(_wide_inverse_root(points, weights)).all():
         weights = _wide_spanning_start(points)
     weights, left, steps = weights.copy(), 100_000, 511
-    while left > 0:  # rank-one updates drift, so inverse and leverages are recomputed now and then
+    while left > 0:  # rank-one updates drift, so inverse and leverages are recomputed periodically
         root, inverse = _wide_inverse_root(points, weights), np.zeros((rank, rank))
         _multiplied(root, np.ascontiguousarray(root.T), inverse)
         if exchange_weights(points, weights, inverse, _leverages(points, root), tolerance, min(steps, left)):
@@ -72,7 +71,7 @@ def wide_design(features: Matrix, tolerance: float, start: Vector | None = None)
 
 
 def wide_optimal(features: Matrix, tolerance: float) -> Design:
-    """Return a design over the rows of ``features`` within ``tolerance`` or 1 %, whichever is larger."""
+    """Return a design over the rows of ``features`` whose excess is at most the larger of ``tolerance`` and 1 %."""
     # vertex exchange is too slow below an excess of 1 %
     found = wide_design(features, max(tolerance, 0.01) * (1 - 1e-3))
     index, weights, whitening = few_wide_rows(features, found)
@@ -159,7 +158,7 @@ def _inner(one: Vector, other: Vector) -> float:
 
 @njit(cache=True)
 def _wide_inverse_root(points: Matrix, weights: Vector) -> Matrix:
-    """Return the upper triangular ``R`` with ``R R' = M^-1``, for points ``(r, n)``; NaN if they do not span."""
+    """Return the upper triangular ``R`` with ``R R' = M^-1``, for points ``(r, n)``; NaN unless they span the space."""
     r = len(points)
     lower = np.zeros((r, r))
     scaled = points * weights
@@ -176,7 +175,7 @@ def _wide_inverse_root(points: Matrix, weights: Vector) -> Matrix:
                 return np.full((r, r), np.nan)
             lower[a, b] = np.sqrt(total) if a == b else total / lower[b, b]
     root = np.zeros((r, r))
-    for b in range(r):  # solves L x = e_b, whose transpose is a row of the inverse's root
+    for b in range(r):  # row b of the root is the solution x of L x = e_b
         root[b, b] = 1 / lower[b, b]
         for a in range(b + 1, r):
             total = 0.0

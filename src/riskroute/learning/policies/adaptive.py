@@ -7,9 +7,9 @@ A plan follows from the posterior of the coefficients in four steps.
 2. *Loss.* Committing to the leader has an expected loss per round: the mean over the draws of the gap between the
    leader and the best action.
 3. *Cost and worth.* A round of a rival costs its expected gap to the leader, plus the squared difference of their
-   means, since switching between means adds to the variance of a path. The worth of a round is the reduction in
-   expected loss from observing it. Worth falls as the posterior narrows. A rival is ruled out if its worth,
-   averaged over variances down to zero and multiplied by `patience` and the remaining rounds, does not exceed its cost.
+   means, since switching between means adds to the variance of a path. The worth of a round (value of information) is
+   the reduction in expected loss from observing it; it falls as the posterior narrows. A rival is ruled out if it costs
+   at least its worth, averaged over variances down to zero, times `patience` times the remaining rounds.
 4. *Mixture.* Among the mixtures of the leader with one rival, the policy plays the one with the smallest
    ``(loss + part * cost)^2 / worth of the mixture``: information-directed sampling (Russo and Van Roy 2014). A plan is
    filled in a few portions, each as if the earlier portions had been observed. When all rivals are ruled out, the
@@ -100,7 +100,7 @@ class Adaptive(LinearPolicy):
         noise, and the norm of the variance coefficients by the base variance. The default prior has these as standard
         deviations (the second times ``sqrt(2)``), times ``assumed_size``. It matters most for small features, where
         rewards are least informative. Like a given prior, it is down-weighted if rewards contradict it; unlike a given
-        prior, it does not replace the first plan's design. None if the base variance is zero.
+        prior, it does not replace the first plan's design. Without base variance, there is no default prior.
         """
         noise, actions = self.setting.base_variance, self.setting.actions
         norm = actions.largest_norm()

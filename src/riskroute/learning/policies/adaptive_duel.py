@@ -1,7 +1,7 @@
 """The duel between the leader and its rivals in `riskroute.learning.policies.adaptive`.
 
 The worth of an action depends on the covariance only through its products with two feature vectors. The kernels compute
-these once per plan; an imagined observation changes each by a product of two numbers.
+these once per plan; a hypothetical observation changes each by a product of two numbers.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ class AdaptiveDuel:
 
     Squared residuals are far from Gaussian: with probability ``1 / N``, an average of ``n`` of them is off not only by
     the Gaussian ``sqrt(log N / n)`` but by ``log N / n`` as well, up to constants. The variance of a difference whose
-    posterior is worth ``n`` rewards of the rival is therefore multiplied by ``1 + 2 log N / n``, where ``N`` is the
-    number of rounds that a mistake would last.
+    posterior is as precise as after ``n`` rewards of the rival is therefore multiplied by ``1 + 2 log N / n``, where
+    ``N`` is the number of rounds that a mistake would last.
 
     Late portions are long. Where means lie many noise deviations apart, a few rounds of a rival determine its
     mean-variance, and hundreds would cost more than the rest of the run. In each portion a rival is therefore played
@@ -76,7 +76,7 @@ class AdaptiveDuel:
         known = setting.risk_tolerance, setting.base_variance, LEAST_VARIANCE * belief.variance
         _begin(features, covariance, *expected, *known, columns, table, products)
         _update_losses(table, n, caution)
-        loss = max(loss, float(table[_LOSS, :n].max()))  # the draws may have missed the most dangerous rival
+        loss = max(loss, float(table[_LOSS, :n].max()))  # the draws may have missed the rival with the largest loss
         total = max(float(np.cumsum(table[_LOSS, :n])[-1]), 1e-250 * loss)
         overlap = loss / total if total > 0 else loss
         rival = some = rest = 0
@@ -137,7 +137,7 @@ def _begin(
     table: Matrix,
     products: Matrix,
 ) -> None:
-    """Write columns of features and of differences to the leader, the table, and posterior covariances between them."""
+    """Write features and differences to the leader as columns, the posterior covariances of the two, and the table."""
     n, dim = features.shape
     for k in range(n):
         behind, cost, variance = 0.0, 0.0, base_variance
@@ -206,12 +206,12 @@ def _imagine(
 
 @njit(cache=True, error_model="numpy")
 def _sum_lessons(table: Matrix, products: Matrix, rival_seen: Matrix, leader_seen: Matrix) -> None:
-    """Apply imagined observations to the products; sum the reduction in loss from observing each action."""
+    """Apply hypothetical observations to the products; sum the reduction in loss from observing each action."""
     n, width = products.shape
     fast, slow, by_rival, by_leader = table[_FAST], table[_SLOW], rival_seen[0], leader_seen[0]
     for j in range(width):
         fast[j], slow[j] = 0.0, 0.0
-    for k in range(1, n):  # the leader has no difference to itself
+    for k in range(1, n):  # the leader does not differ from itself
         product, slope, mean_slope = products[k], table[_SLOPE, k], table[_MEAN_SLOPE, k]
         rival_factor, leader_factor = rival_seen[1, k], leader_seen[1, k]
         for j in range(width):

@@ -19,10 +19,10 @@ from riskroute.learning.tally import Tallies, merge_tallies_compiled
 
 
 def _check_counts(name: str, value: Any, policy: Policy) -> None:
-    """Require the rounds of all arms, which must add up to the rounds played."""
+    """Require non-negative rounds per arm that add up to the rounds played."""
     counts = exact_array(name, value, np.int64, (policy.setting.actions.size,))
     if counts.min() < 0 or int(counts.sum()) != policy.played:
-        raise InputError(f"{name} must add up to the {policy.played} rounds played, had a sum of {int(counts.sum())}")
+        raise InputError(f"{name} must be non-negative with a sum of {policy.played} rounds, had {int(counts.sum())}")
 
 
 def _check_means(name: str, value: Any, policy: Policy) -> None:
@@ -76,7 +76,7 @@ class ArmPolicy(Policy):
         return Plan(unplayed, np.ones(len(unplayed), dtype=np.int64)) if len(unplayed) else None
 
     def most_played(self) -> Action:
-        """Return the most played arm: the lowest empirical mean-variance may be noise of few rounds."""
+        """Return the most played arm, since the lowest empirical mean-variance may be noise from few rounds."""
         if self.counts.max() == 0:
             raise StateError(f"{self.name} has not finished its first plan and cannot recommend an action yet")
         return self.arm(np.argmax(self.counts))

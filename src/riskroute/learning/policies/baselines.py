@@ -20,7 +20,7 @@ from riskroute.learning.tally import Tallies
 
 @dataclass(kw_only=True)
 class Oracle(Policy):
-    """Comparator of the regret: plays a schedule of ``(first round, action)``, with rounds counted from 0."""
+    """Regret comparator: plays a schedule of ``(first round, action)``, with rounds counted from 0."""
 
     name: ClassVar[str] = "oracle"
     unit_free: ClassVar[bool] = True

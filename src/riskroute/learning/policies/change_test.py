@@ -33,7 +33,7 @@ class ChangeTest(Adaptive):
     Parameters
     ----------
     check_every : int
-        Largest number of rounds of a plan; shorter plans find changes sooner.
+        Maximum rounds per plan; shorter plans detect changes sooner.
     level : float
         Probability of a false alarm per test.
     patience, draws, portions, budget, assumed_size, growth, start_rounds, prior
@@ -53,7 +53,7 @@ class ChangeTest(Adaptive):
 
     name: ClassVar[str] = "change-test"
     spans: ClassVar[tuple[int, ...]] = (1, 2, 4, 8, 16)  # numbers of latest plans tested together
-    enough_rewards: ClassVar[float] = 100.0  # rewards behind a posterior variance before it is tested
+    enough_rewards: ClassVar[float] = 100.0  # rewards that a posterior variance needs before it is tested
 
     check_every: int = parameter(250, whole_number)
     level: float = parameter(1e-6, real_number, above=0, below=1)
@@ -138,7 +138,7 @@ class ChangeTest(Adaptive):
         return np.asarray(2 / np.maximum(blur / variance**2, 1e-12))
 
     def _distance(self, before: Belief, latest: Observations) -> tuple[float, int]:
-        """Return the squared distance of means and variances from the posterior, and how many were compared."""
+        """Return the squared distance of means and variances from the posterior, and how many of them were compared."""
         floor = LEAST_VARIANCE * before.variance
         believed = latest.features @ before.var_coef + self.setting.base_variance
         variance = np.maximum(believed, floor)

@@ -40,5 +40,5 @@ class Discounted(Thompson):
         left = 0.5 ** (news.rounds / self.halflife)
         self.observations = self.observations.faded(left).joined(news)
         if self.base is not None:
-            # a posterior of fewer rewards is dropped: its precision would underflow
+            # dropped at a thousandth of a reward: its precision would underflow later
             self.base = self.base.weakened(left) if self.base.rounds * left > 1e-3 else None

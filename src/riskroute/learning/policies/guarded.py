@@ -37,7 +37,7 @@ from riskroute.learning.tally import ActionBatch, Tallies
 
 @dataclass(frozen=True)
 class _ConfidenceBounds:
-    """Constants of the regret guarantee, known before any reward; docs/guarantee.md proves them.
+    """Constants of the regret guarantee, known before any reward; docs/guarantee.md derives them.
 
     With ``L`` the largest norm of a feature vector, and ``S`` and ``P`` bounds on the norms of the mean and variance
     coefficients, no variance exceeds ``base_variance + L P``, no two means differ by more than ``2 L S``, and no gap
@@ -83,7 +83,7 @@ class _ConfidenceBounds:
         return self.log_actions + math.log(2 * check * (check + 1)) + math.log(self.horizon)
 
     def width(self, rounds: float, check: int, ratio: float = 1.0) -> float:
-        """Bound the errors of all estimates at check 1, 2, ..; ``ratio`` is the largest ``n / (n - 1)``."""
+        """Bound the errors of all estimates at check number ``check``; ``ratio`` is the largest ``n / (n - 1)``."""
         u, lever = self.confidence(check), self.leverage / rounds
         return math.sqrt(2 * u * lever * self._noise(ratio)) + 2 * ratio * self.variance * u * lever
 
@@ -93,13 +93,13 @@ class _ConfidenceBounds:
 
     @property
     def balanced_rounds(self) -> float:
-        """Rounds of exploration that solve ``round_cost * n = 4 T width``, with the leading term of the width only."""
+        """Exploration rounds that solve ``round_cost * n = 4 T width``, with only the leading term of the width."""
         leading = math.sqrt(2 * self.confidence(1) * self.leverage * self._noise())
         logarithm = math.log(4 * self.horizon) + math.log(leading) - math.log(self.round_cost)
         return math.exp(min(logarithm * 2 / 3, math.log(self.horizon)))
 
     def checks(self, rounds: float) -> list[float]:
-        """Return the rounds of exploration before each check: doubling, the last equal to ``rounds``."""
+        """Return the total exploration rounds before each check; they double up to ``rounds``."""
         # with fewer rounds, no action can be certified as the best
         least = 32 * self.confidence(1) * self.leverage * (self._noise() / self.gap / self.gap)
         doublings = max(math.floor(math.log2(max(rounds, 1.0) / max(least, 1.0))), 0)
@@ -129,7 +129,7 @@ class Guarded(Adaptive):
     Parameters
     ----------
     strength : float
-        Rounds of exploration, as a fraction of the rounds that balance cost and uncertainty in the worst case. The
+        Exploration rounds as a fraction of the rounds that balance cost and uncertainty in the worst case. The
         bound is smallest near 0.6 and about five times as large at 0.01, but more exploration costs more regret on most
         instances.
     mean_bound : float
@@ -163,7 +163,7 @@ class Guarded(Adaptive):
     mean_bound: float = parameter(1.0, valid_magnitude, above=0)
     var_bound: float | None = parameter(None, valid_magnitude, above=0)
 
-    explored: Tallies | None = memory(None)  # by action of the design
+    explored: Tallies | None = memory(None)  # tallies of the design's actions
     cuts: list[tuple[Floats, float]] = memory(None, check_state_cut)  # score and tolerance of every elimination
     main: Action | None = memory(None, check_state_member)  # the action with the most rounds, by majority vote
     lead: int = memory(0, check_state_round)  # rounds of `main` not offset by rounds of other actions
@@ -211,7 +211,7 @@ class Guarded(Adaptive):
 
     @property
     def exploration(self) -> int:
-        """Rounds of exploration unless one action survives earlier; 0 if exploration would not lower the bound."""
+        """Exploration rounds, unless a single action survives earlier; 0 if exploration would not lower the bound."""
         return int(self._design_counts(len(self.checks)).sum()) if self.checks else 0
 
     def _last_width(self) -> float:

@@ -33,7 +33,7 @@ MOST_ROWS = 512  # most rows of observations; with more, they are folded into a 
 class LinearPolicy(Policy):
     """Base class that keeps observations by feature vector and refits a Gaussian posterior on a schedule.
 
-    Without a ``prior``, the first plan is an optimal design, ``start_rounds`` rounds per dimension. After it, the
+    Without a ``prior``, the first plan is an optimal design of ``start_rounds`` rounds per dimension. Afterwards, the
     posterior is refitted whenever the number of rewards has grown by the fraction ``growth``; plans in between need no
     feedback. Subclasses implement `explore`, which proposes these plans.
 
@@ -44,8 +44,8 @@ class LinearPolicy(Policy):
     start_rounds : int
         Rounds per dimension of the first plan.
     prior : Belief, optional
-        Posterior of earlier days: `belief` of another policy, possibly `Belief.weakened`, with features of the same
-        scale. It is down-weighted if rewards contradict it.
+        Posterior from earlier days: the `belief` of another policy, possibly `Belief.weakened`, over features of the
+        same scale. It is down-weighted if rewards contradict it.
     """
 
     needs_horizon: ClassVar[bool] = False
@@ -129,7 +129,7 @@ class LinearPolicy(Policy):
             self.refresh()
 
     def remember(self, news: Observations) -> None:
-        """Add to the observations; policies that discount or drop old observations override this."""
+        """Add new observations; policies that discount or drop old observations override this."""
         self.observations = self.observations.joined(news)
 
     def refresh(self) -> None:
@@ -159,7 +159,7 @@ class LinearPolicy(Policy):
 
 
 class RiskNeutralPolicy(LinearPolicy):
-    """Mixin of policies that maximise the mean and ignore the variance."""
+    """Mixin for policies that maximise the mean and ignore the variance."""
 
     def objective(self, belief: Belief) -> tuple[Vector, Matrix]:
         return -belief.mean_coef, belief.mean_covariance
@@ -177,7 +177,7 @@ def _start_counts(features: Matrix, weights: Vector, rounds: int) -> Integers:
     spanned = np.zeros((min(rounds, rows.shape[1]), rows.shape[1]))
     far = np.einsum("ij,ij->i", rows, rows)
     for known in range(len(spanned)):
-        # tie tolerance: among the actions within it of the maximum, the first is chosen
+        # ties: the first action within a relative 1e-6 of the maximum is chosen
         next_ = int(np.argmax(far >= (1 - 1e-6) * far.max()))
         counts[next_] = 1
         direction = rows[next_]

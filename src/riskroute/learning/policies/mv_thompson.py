@@ -23,7 +23,7 @@ class MvThompson(ArmPolicy):
 
     After ``n`` rewards of an arm, with sum of squared deviations ``spread``, the precision (one over the variance) is
     Gamma with shape ``(1 + n) / 2`` and rate ``(1 + spread) / 2``, and the mean is Normal around the empirical mean
-    with variance ``1 / n``. The original draws in every round. Here one posterior serves a batch of rounds, divided
+    with variance ``1 / n``. Zhu and Tan draw in every round. Here one posterior serves a batch of rounds, divided
     evenly between the best arms of several draws, so that a long run needs only a few thousand draws.
 
     Parameters

@@ -17,7 +17,7 @@ from riskroute.learning.tally import Tallies
 class PhasedElimination(PhasedPolicy):
     """Risk-neutral successive elimination: maximises the mean and ignores the variance.
 
-    Phase ``l`` plays a design of bound ``g`` for ``2 v g log(K l (l + 1) / delta) / eps^2`` rounds with ``eps = 2^-l``,
+    Phase ``l`` plays a design with bound ``g`` for ``2 v g log(K l (l + 1) / delta) / eps^2`` rounds, ``eps = 2^-l``,
     fits the mean by least squares, and eliminates actions whose mean is more than ``2 eps`` below the best.
 
     Parameters

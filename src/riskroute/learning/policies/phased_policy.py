@@ -67,7 +67,7 @@ class PhasedPolicy(Policy):
         # a phase cut short by the horizon may hold less information than the previous one
         if self.score is None or done >= 0.25:
             self.score = self._estimated_score(tallies)  # step 3: estimate from this phase only
-        # if tickets were abandoned, three quarters of a phase suffice; otherwise the phase is repeated
+        # if tickets were abandoned, three quarters of a phase suffice; a shorter phase is repeated
         if done >= 1 or (done >= 0.75 and self.remaining > 0):
             cut = self.score, 2 * self._accuracy()
             self.survivors = self.survivors.within(*cut)  # step 4: eliminate

@@ -23,7 +23,7 @@ from riskroute.learning.tally import Tallies
 
 @dataclass(kw_only=True)
 class RestartGse(Policy):
-    """Periodic restarts: each cycle searches the best action by halving the set, then plays it until the cycle ends.
+    """Periodic restarts: each cycle halves the set until one action is left, then plays it until the cycle ends.
 
     Generalised successive elimination (Azizi, Kveton and Ghavamzadeh 2022) explores by a G-optimal design over the
     remaining actions, estimates their scores, and keeps the better half, until one action is left.
@@ -31,12 +31,12 @@ class RestartGse(Policy):
     Parameters
     ----------
     mode : str
-        ``theory`` explores ``T^(2/9)`` rounds per cycle, divided between the halvings (at least one round
+        ``theory`` divides ``budget`` rounds per cycle between the halvings (at least one round
         each); ``practical`` gives every halving at least as many rounds as its design has actions.
     cycle : int, optional
         Rounds per cycle. Default: ``ceil(T^(2/3))``.
     budget : int, optional
-        Rounds of exploration per cycle. Default: ``T^(2/9)``.
+        Exploration rounds per cycle. Default: ``T^(2/9)``, rounded down.
     objective : str
         ``mean``, as in the paper's non-stationary setting, or ``mean-variance``.
     design_tolerance : float
@@ -69,7 +69,7 @@ class RestartGse(Policy):
 
     cycle_start: int = memory(0, check_state_round)
     halvings: list[Floats] = memory(None, check_state_vector)  # score of each halving in the current cycle
-    latest: Action | None = memory(None, check_state_member)  # winner of the last search (or first halving)
+    latest: Action | None = memory(None, check_state_member)  # winner of the last search, or of the first halving
 
     def begin(self) -> None:
         self.halvings = []

@@ -31,7 +31,7 @@ class Rise(Policy):
     explore_multiplier : float, optional
         ``m`` of the practical mode. Default: the number of coordinates of the action set.
     constant, delta, epsilon
-        C-tilde, ``delta`` (default: ``1/T``) and ``epsilon`` (default: ``d T^(-1/3)``) of the theory.
+        C-tilde, ``delta`` (default: ``1/T``) and ``epsilon`` (default: ``d T^(-1/3)``) in eq. (n_a).
     design_tolerance : float
         Relative excess allowed in the optimal design.
     corrected : bool

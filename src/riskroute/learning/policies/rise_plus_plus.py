@@ -30,9 +30,9 @@ class RisePlusPlus(PhasedPolicy):
     mode : str
         ``practical`` or ``theory``; sets the defaults of `constant` and `ridge`.
     constant : float, optional
-        C-hat, the width of the confidence set.
+        C-hat, a factor on the width of the confidence set.
     ridge : float, optional
-        Lambda of the phase estimates.
+        Ridge penalty of the phase estimates, the paper's lambda.
     delta : float, optional
         Probability of failure. Default: ``1/T``.
     design_tolerance : float

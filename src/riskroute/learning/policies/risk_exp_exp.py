@@ -52,7 +52,7 @@ class RiskExpExp(ArmPolicy):
     def propose(self) -> Plan:
         left = min(self.explore_rounds() - self.played, self.remaining)
         if left > 0:
-            turns = max(4096 // len(self.handles), 1)  # at most 4096 rounds per plan, to limit memory
+            turns = max(4096 // len(self.handles), 1)  # limits a plan to 4096 rounds, or one per arm, to save memory
             played = np.concatenate([self.handles] * turns)[:left]
             return Plan(played, np.ones(len(played), dtype=np.int64))
         return Plan.repeat(self.recommend(), self.remaining)

@@ -74,7 +74,7 @@ class _Call:
         return body
 
     async def read(self, view: Callable[[], Value]) -> Value:
-        """Compute a view of the state, which takes the engine's lock, in one of the readers' threads."""
+        """Compute a view of the state, which takes the engine's lock, in one of the reader threads."""
         return await asyncio.get_running_loop().run_in_executor(self.request.app.state.readers, view)
 
     async def control(self, call: Callable[[], Future[list[int]]]) -> Response:
@@ -307,7 +307,7 @@ def make_api(service: Service) -> Starlette:
         exception_handlers={HTTPException: _on_http_error},
     )
     app.state.orders, app.state.connections, app.state.streams = OrderApi(service), connections, streams
-    # If the engine never releases its lock, these threads wait for ever, but do not keep the process.
+    # If the engine never releases its lock, these threads wait for ever, but do not keep the process alive.
     app.state.readers, app.state.halts = BackgroundThread("riskroute readers", 4), BackgroundThread("riskroute halts")
     app.state.metrics = MetricsView(service)
     service.clients |= {"connections": lambda: connections.count, "event_streams": lambda: streams.count}

@@ -12,10 +12,10 @@ class Connections:
     """Counts connections, up to ``most``, and closes those that wait for their clients for too long.
 
     A connection waits for its client while it is idle, has an incomplete request, or has a response that the client
-    does not read. Above the limit, a newcomer takes the place of the connection that has waited longest.
+    does not read. Above the limit, a new connection replaces the one that has waited longest.
     """
 
-    seconds = 5.0  # limit on waiting
+    seconds = 5.0  # longest wait for a client
 
     def __init__(self, most: int | None = None) -> None:
         if most is None:  # leave descriptors for log, snapshots, venues, workers and the control socket

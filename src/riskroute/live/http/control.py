@@ -37,7 +37,7 @@ class ControlAnswer(Record, frozen=True):
 
 @contextmanager
 def _short_path(path: Path) -> Iterator[str]:
-    """Yield a short name of a socket through its opened folder: the system takes about 107 bytes."""
+    """Yield a short name of a socket through its opened folder: the system limits it to about 107 bytes."""
     folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
     try:
         yield str(path) if len(os.fsencode(path)) < 100 else f"/proc/self/fd/{folder}/{path.name}"
@@ -104,7 +104,7 @@ def control_socket(service: Service, path: Path) -> Iterator[str]:
     try:
         server = _Server(service, path)
     except OSError as error:  # trading does not depend on it
-        yield f"no control socket: {path} cannot be made: {error.strerror or error}"
+        yield f"no control socket: {path} cannot be created: {error.strerror or error}"
         return
     thread = Thread(target=server.serve_forever, name="riskroute control socket", daemon=True)
     thread.start()
@@ -120,7 +120,7 @@ def control_socket(service: Service, path: Path) -> Iterator[str]:
 
 
 def ask_service(path: Path, halt: str | None = None, seconds: float = 15.0) -> ControlAnswer:
-    """Request the health of the service, or halt it; raise `StateError` if it does not run or does not answer."""
+    """Request the health of the service, or halt trading; raise `StateError` if the service does not answer."""
     with closing(socket.socket(socket.AF_UNIX)) as line:
         line.settimeout(seconds)
         try:
@@ -130,10 +130,10 @@ def ask_service(path: Path, halt: str | None = None, seconds: float = 15.0) -> C
             with line.makefile("rb") as answers:
                 found = msgspec.json.decode(answers.readline(), type=ControlAnswer)
         except (FileNotFoundError, ConnectionRefusedError):
-            raise StateError(f"the service does not run: nobody listens on {path}") from None
+            raise StateError(f"the service does not run: no process listens on {path}") from None
         except OSError as error:
             reason = error.strerror or error
-            raise StateError(f"the service did not answer on {path} within {seconds:g} s: {reason}") from None
+            raise StateError(f"the service did not answer on {path} (limit {seconds:g} s): {reason}") from None
         except (msgspec.MsgspecError, UnicodeDecodeError):
             raise StateError(f"the service closed the connection on {path} without an answer") from None
     if found.error:

@@ -52,7 +52,7 @@ class _VenueBook(_RequestRecord, frozen=True):
 
 
 class OrderRequest(_RequestRecord, frozen=True):
-    """A parent order. Default quotes: the newest sent to ``/quotes``."""
+    """A parent order. Default quotes: the newest that the service has for the symbol."""
 
     key: Annotated[str, msgspec.Meta(extra_json_schema={"minLength": 1, "maxLength": 200})]
     symbol: Annotated[str, msgspec.Meta(extra_json_schema={"minLength": 1, "maxLength": 32})]
@@ -107,7 +107,7 @@ class QuotesRequest(_RequestRecord, frozen=True):
 
 
 class HaltRequest(_RequestRecord, frozen=True):
-    """The reason of a halt."""
+    """The reason for a halt."""
 
     reason: str = ""
 
@@ -143,7 +143,7 @@ def _plain_values(body: bytes) -> Any:
         fields = dict(pairs)
         if len(fields) < len(pairs):
             repeated = next(name for name, _ in pairs if [other for other, _ in pairs].count(name) > 1)
-            raise MalformedRequestError(f"{one_line_error(repeated, 60)} must be given once, was given twice")
+            raise MalformedRequestError(f"{one_line_error(repeated, 60)} must be given once, was repeated")
         return fields
 
     return json.loads(body, object_pairs_hook=once, parse_float=_number)
@@ -231,7 +231,7 @@ class RequestParser:
             if max(len(quote.bids), len(quote.asks)) > 100:
                 raise InputError(f"bids and asks of {quote.venue} must have at most 100 levels each")
             if max(abs(quote.taker or 0), abs(quote.maker or 0)) > LARGEST_FEE:
-                raise InputError(f"fees of {quote.venue} must be at most {LARGEST_FEE} per share")
+                raise InputError(f"fees of {quote.venue} must be within ±{LARGEST_FEE} per share")
             made.append(
                 VenueQuote(
                     venue=quote.venue,
@@ -277,7 +277,7 @@ class RequestParser:
         if not 0 < order.received <= now + NANO:
             raise InputError(f"arrived must be a time in the past, was {order.received}")
         if not 0 <= order.deadline - order.received <= longest * NANO:
-            raise InputError(f"deadline must be within {longest:g} s of the arrival")
+            raise InputError(f"deadline must be 0 to {longest:g} s after the arrival")
         age = order.received - max(quote.at for quote in order.quotes)
         if abs(age) > oldest * NANO:
             raise InputError(f"quotes must be at most {oldest:g} s from the arrival, was {age / NANO:g} s")

@@ -30,7 +30,7 @@ class EventStreams:
 
     every = 0.2  # seconds between checks for changes
     heartbeat = 10.0  # seconds of silence before a comment: proxies close silent connections
-    page_rows, page_bytes, pages = 50, 1 << 18, 16  # of the log, and how many pages are shared
+    page_rows, page_bytes, pages = 50, 1 << 18, 16  # most rows and bytes of a page of the log, and most shared pages
 
     def __init__(self, service: Service, most: int) -> None:
         self._service, self.most = service, most
@@ -38,7 +38,7 @@ class EventStreams:
         self._thread = BackgroundThread("riskroute event streams")
         self._pages: dict[int, tuple[int, bytes]] = {}  # by the row before: the last row, and the events
         self._head, self._state = 0, b""
-        self._mark: tuple[Any, ...] | None = None  # of the state
+        self._mark: tuple[Any, ...] | None = None  # of the encoded state
         self._news = asyncio.Event()  # set and replaced when there is something new
         self._watch: asyncio.Task[None] | None = None
         self._closed = False
@@ -117,7 +117,7 @@ class EventStreams:
 
 
 class EventStream(StreamingResponse):
-    """A response that streams events, see `EventStreams.messages`, and counts as open until its client leaves."""
+    """A response that streams events (see `EventStreams.messages`), and counts as open until its client leaves."""
 
     def __init__(self, streams: EventStreams, by: str, after: int | None) -> None:
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}

@@ -253,7 +253,7 @@ class MetricsView(Collector):
                 "orders": ("Orders accepted", state.decisions),
                 "orders_settled": ("Orders settled and learned", state.settled),
                 "orders_declined": ("Orders refused after a decision", state.declined),
-                "corrections": ("Fills corrected after their order was settled", state.corrections),
+                "corrections": ("Fills, busts and corrections after their order was settled", state.corrections),
                 "duplicate_reports": ("Duplicate execution reports", state.duplicates),
                 "orphan_reports": ("Reports of unknown children", state.orphans),
                 "beliefs": ("Beliefs adopted by the router", max(engine.learner.belief, -1) + 1),
@@ -289,7 +289,7 @@ class MetricsView(Collector):
                 }
                 gauges |= {
                     "snapshot_seconds": ("Seconds to save the last snapshot", snapshots.seconds),
-                    "snapshot_lock_seconds": ("Seconds without decisions for it", snapshots.encoding_seconds),
+                    "snapshot_lock_seconds": ("Lock time of the last snapshot in seconds", snapshots.encoding_seconds),
                     "snapshot_bytes": ("Bytes of the last snapshot and its archived orders", float(snapshots.bytes)),
                 }
             open_children = {name: float(use.open) for name, use in state.venues.items()}
@@ -301,7 +301,7 @@ class MetricsView(Collector):
         for name, (text, level) in gauges.items():
             yield GaugeMetricFamily(f"riskroute_{name}", text, value=level)
         for name, text, label, values in (
-            ("open_children", "Children at a venue", "venue", open_children),
+            ("open_children", "Open children at a venue", "venue", open_children),
             ("position_shares", "Shares held", "symbol", shares),
         ):
             family = GaugeMetricFamily(f"riskroute_{name}", text, labels=[label])

@@ -222,7 +222,7 @@ class GroupCommitLog(ABC):
 
     @abstractmethod
     def _insert(self, lease: LogLease, rows: Sequence[LogRow]) -> None:
-        """Commit rows; raise `KnownKeyError`, `FencedError` or `WriteError` if nothing could be written."""
+        """Commit rows; raise `KnownKeyError` or `FencedError` if none was written, `WriteError` if the store failed."""
 
     @abstractmethod
     def _known(self, keys: Sequence[Key]) -> dict[Key, tuple[int, bytes]]:
@@ -338,7 +338,7 @@ class GroupCommitLog(ABC):
             self._note(seconds, rows)
 
     def _fail_waiting(self, failure: Exception) -> None:
-        """Refuse all appends in the queue: they may depend on what failed."""
+        """Refuse all appends in the queue: they may depend on the appends that failed."""
         with self._wake:
             waiting = [job for job in self._jobs if isinstance(job, _Append)]
             self._jobs = [job for job in self._jobs if isinstance(job, _Call)]
@@ -372,7 +372,7 @@ class GroupCommitLog(ABC):
 
     def _check_last_rows(self) -> None:
         for _ in self.read(max(self.head().seq - 2, -1)):
-            pass  # reading checks
+            pass  # reading checks the hash chain
 
     def _note(self, seconds: float, rows: int) -> None:
         """Add a commit to the statistics, and report it if it was slow."""

@@ -1,7 +1,7 @@
 """The event log: the interface of all stores, its hash chain and head, and the encoding of events as rows.
 
 A log is an append-only sequence of rows. Row 0 is the header. Every row carries a hash of itself and of the row before,
-so a changed, removed or moved row is detected when it is read. The head, number and hash of the last row, is recorded
+so a changed, removed or moved row is detected when it is read. The head (number and hash of the last row) is recorded
 outside the rows, so rows missing at the end are detected too. `SqliteLog` and `PostgresLog` survive a crash.
 
 Events that must not be in the log twice have their own row, with a key. Other events written together share a row.
@@ -40,7 +40,7 @@ _FIXED = struct.Struct(">qqII")  # seq, at, and the lengths of kind and key
 
 
 def public_log_message(error: BaseException) -> str:
-    """Return the message to clients of a log's error, without paths, hosts and users."""
+    """Return the message for clients about an error of the log, without paths, hosts and users."""
     if isinstance(error, WriteError):
         return f"the log cannot be written: {error.cause}"
     if isinstance(error, LeaseError):
@@ -96,7 +96,7 @@ class LogHeader(msgspec.Struct, frozen=True):
 
 
 class Log(Protocol):
-    """A durable sequence of rows with one writer at a time. A log is also a context manager that closes it."""
+    """A durable sequence of rows with one writer at a time. A log is also a context manager, which closes the log."""
 
     @property
     def header(self) -> LogHeader:
@@ -108,14 +108,14 @@ class Log(Protocol):
         A ``deferrable`` append may be written a few milliseconds later, together with others. Appends take effect in
         sequence. An entry whose kind and key are in the log already is not written again; its number is that of the old
         row. The future raises `ConflictError` if the bodies differ, `FencedError` if the lease was taken over,
-        `LeaseError` if it was never taken, `WriteError` if the store fails. All but a conflict also fail the appends
-        that wait to be written.
+        `LeaseError` if it was never taken, `WriteError` if the store fails. Every error but a conflict also fails the
+        appends that wait to be written.
         """
 
     def read(self, after: int = 0, limit: int | None = None) -> Iterator[LogRow]:
         """Yield up to ``limit`` rows with numbers above ``after``; -1 includes the header.
 
-        Raises `DataError`, which names the row, where the hash chain is broken.
+        Raises `DataError` where the hash chain is broken; the error names the row.
         """
 
     def head(self) -> LogHead:
@@ -128,7 +128,7 @@ class Log(Protocol):
         """Return the durable rows with one of these kinds and one of these keys, by key."""
 
     def lease(self, owner: str, seconds: float, *, trusted: bool = False) -> LogLease:
-        """Take or renew the lease for ``seconds``; an infinite one ends with `close` or the process.
+        """Take or renew the lease for ``seconds``; an infinite lease ends with `close` or the process.
 
         Raises `DataError` if the log does not fit its recorded heads, unless ``trusted``, and `LeaseError` while
         another living process holds an unexpired lease. The holder of an expired lease may write until another process
@@ -215,7 +215,7 @@ def check_heads(log: Log, heads: Iterable[LogHead]) -> None:
 
 
 def head_record(head: LogHead, key: bytes) -> str:
-    """Return a head as a text, signed if ``key`` is not empty, with a checksum that finds torn writes."""
+    """Return a head as a text, signed if ``key`` is not empty, with a checksum that detects torn writes."""
     signature = hmac.digest(key, str(head).encode(), "sha256").hex() if key else "unsigned"
     return f"{head} {signature} {_checksum(f'{head} {signature}')}"
 
@@ -258,7 +258,7 @@ def log_header_of(row: LogRow, where: str) -> LogHeader:
         first = msgspec.json.decode(row.body, type=dict[str, msgspec.Raw])
         form = msgspec.json.decode(first["format"], type=int)
     except (msgspec.MsgspecError, KeyError):
-        raise DataError(f"{where} is no log of riskroute: row 0 is no header") from None
+        raise DataError(f"{where} is no riskroute log: row 0 is no header") from None
     check_log_format(form, where)
     try:
         return msgspec.json.decode(row.body, type=LogHeader)
@@ -267,7 +267,7 @@ def log_header_of(row: LogRow, where: str) -> LogHeader:
 
 
 def check_log_format(form: int, where: str) -> None:
-    """Raise `DataError` unless a log has the format of this version: its events could not be decoded."""
+    """Raise `DataError` unless a log has the format of this version: otherwise its events could not be decoded."""
     if form != FORMAT:
         age, advice = ("newer", "use a newer riskroute") if form > FORMAT else ("older", "start a new log")
         raise DataError(f"{where} has format {form}, {age} than {FORMAT}, the only one this version reads: {advice}")
@@ -317,7 +317,7 @@ def checked_log_range(after: int, limit: int | None) -> tuple[int, int]:
 
 
 def lease_end(now: int, seconds: float) -> int:
-    """Return the time when a lease that begins at ``now`` expires; one of more than a century never does."""
+    """Return the time when a lease that begins at ``now`` expires; a lease of more than a century never does."""
     length = math.inf if seconds == math.inf else real_number("seconds", seconds, minimum=0)
     return _LATEST if length > 100 * 365.25 * 86_400.0 else now + round(length * 1e9)
 

@@ -60,8 +60,8 @@ class _LeaseRow(NamedTuple):
 class PostgresLog(GroupCommitLog):
     """A log in a PostgreSQL database, which can hold several, one per stream.
 
-    The writing session holds an advisory lock, which the server drops when the client ends: that is the lease. A
-    process that takes over an expired lease terminates the old session, so nothing from there can be written later.
+    The lease is a row, and an advisory lock of the writing session, which the server drops when the session ends. A
+    process that takes over an expired lease terminates the old session, which therefore writes nothing afterwards.
     Rows are inserted only under the current term (the fencing token), and the primary key refuses a second writer in
     any case. The row of the lease holds the recorded head, updated at most every second, after a commit.
 
@@ -266,7 +266,7 @@ class PostgresLog(GroupCommitLog):
     def _insert(self, lease: LogLease, rows: Sequence[LogRow]) -> None:
         import psycopg
 
-        self._live_writer()  # a record of the head may have lost the connection, and with it the lock
+        self._live_writer()  # recording the head may have lost the connection, and with it the lock
         if not self._locked:
             self._lock_again(lease)
         writer = self._live_writer()
@@ -293,7 +293,7 @@ class PostgresLog(GroupCommitLog):
     def _check_written(self, lease: LogLease, rows: Sequence[LogRow], error: Exception) -> None:
         """Return if the rows were written before the connection was lost; raise the reason otherwise.
 
-        That is certain once the session that sent them has ended: once this process or a new leader holds the lock.
+        The outcome is certain once this process or a new leader holds the lock: then the old session has ended.
         """
         try:
             now = self._lease_row()

@@ -99,7 +99,7 @@ def _step(state: TradingState, learner: Learner, event: AnyEvent, archive: Order
 
 
 def replay_log(log: Log, until: int | None = None) -> TradingState:
-    """Apply the log, up to a row if given, with decisions as logged: the same state on any machine."""
+    """Return the state after the log, or after row ``until``, with decisions as logged: the same on any machine."""
     state, archive = TradingState(), OrderArchive(log.header.stream)
     for _, event in log_events_after(log, until=until):
         apply(state, event, archive)

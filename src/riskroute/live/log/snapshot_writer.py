@@ -26,7 +26,7 @@ class SnapshotWriter:
     ``submit`` makes the call that saves it, later or in another thread.
     """
 
-    pause = 20  # least time between two snapshots, in durations of the first
+    pause = 20  # least time between two snapshots, in multiples of the time to save the earlier one
     pause_after_failure = 10 * NANO
     most_unsaved = 1 << 24  # bytes of archived orders in memory that make a snapshot due at once
     longest_wait = 5.0  # seconds for a snapshot when the engine stops; it usually takes less than one
@@ -43,8 +43,8 @@ class SnapshotWriter:
         self._submit, self._monotonic = submit, monotonic
         self.saved = self.failed = 0  # numbers of snapshots
         self.bytes = 0  # size of the last snapshot and the orders saved with it
-        self.encoding_seconds = self.seconds = 0.0  # time that the last one held the engine's lock, and of saving it
-        self.due = math.inf  # number of the event at which the next one is due
+        self.encoding_seconds = self.seconds = 0.0  # of the last snapshot: with the engine's lock held, and to save it
+        self.due = math.inf  # number of events at which the next snapshot is due
         self._term = self._not_before = self._retry_at = 0
         self._busy = self._closed = False
         self._saving = threading.Lock()
@@ -112,7 +112,7 @@ class SnapshotWriter:
         """Take no more snapshots; wait for one that is being saved, `longest_wait` at most, and close the store."""
         self._closed = True
         if not self._saving.acquire(timeout=self.longest_wait):
-            LOGGER.warning("a snapshot that is being saved is abandoned: the next start recovers from one before it")
+            LOGGER.warning("a snapshot that is being saved is abandoned: the next start recovers from an earlier one")
             return
         try:
             self.store.close()

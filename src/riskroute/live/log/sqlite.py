@@ -113,10 +113,10 @@ def _found_by(kinds: int) -> str:
 class SqliteLog(GroupCommitLog):
     """A log in an SQLite file, readable by its owner alone.
 
-    Durable appends survive a crash of the process, of the system and a power cut: the write-ahead log is synced at
+    Durable appends survive a crash of the process or system, and a power cut: the write-ahead log is synced at
     every commit. The lease is a row in the file, checked in every commit, and a lock on a file beside it, which the
-    system drops when the process ends. Forked children inherit that lock: spawn workers instead. Row and file also hold
-    the recorded head: the row is updated with every 1,000th row of the log, in the same transaction, and the file at
+    system drops when the process ends. Forked children inherit that lock: spawn workers instead. Both also hold the
+    recorded head: the lease row is updated with every 1,000th row of the log, in the same transaction, and the file at
     most every second, after a commit.
 
     A file or folder that this process may not write is opened for reading. The other options are those of
@@ -208,7 +208,7 @@ class SqliteLog(GroupCommitLog):
     def _must_be_known(self, connection: sqlite3.Connection) -> None:
         """Refuse files that are no log, and logs of another format, before anything is changed."""
         if connection.execute("PRAGMA application_id").fetchone()[0] != _APPLICATION:
-            raise DataError(f"{self.path} is no log of riskroute")
+            raise DataError(f"{self.path} is no riskroute log")
         check_log_format(connection.execute("PRAGMA user_version").fetchone()[0], str(self.path))
 
     def _set_up(self, stream: str) -> None:

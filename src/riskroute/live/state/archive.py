@@ -37,7 +37,7 @@ class _Packed(msgspec.Struct, array_like=True):
 class OrderArchive:
     """Settled orders of the log ``stream`` that are not in the state.
 
-    ``saved`` returns an order, by its id, that `forget` has dropped from memory; by default none is ever found there.
+    ``saved`` looks up an order that `forget` has dropped from memory, by its id; default: it finds none.
     """
 
     def __init__(self, stream: str = "main", saved: Callable[[str], ArchivedOrder | None] = lambda id: None) -> None:
@@ -62,7 +62,7 @@ class OrderArchive:
                 self.unsaved_bytes -= len(order.body)
 
     def expire(self, today: int) -> None:
-        """Drop orders from memory that have expired on a day."""
+        """Drop the orders in memory that have expired by a day."""
         self.forget([order for order in self.unsaved.values() if order.day <= today - ARCHIVE_DAYS])
 
 
@@ -74,7 +74,7 @@ def _unpacked(order: ArchivedOrder) -> _Packed:
 
 
 def archived_state(archive: OrderArchive, key: str, state: TradingState) -> TradingState | None:
-    """Return a state of an archived order and its children alone; None if the order is unknown or has expired."""
+    """Return a state with an archived order and its children alone; None if the order is unknown or has expired."""
     found = archive.find(order_id(archive.stream, key))
     if found is None or found.day <= state.day.day - ARCHIVE_DAYS:
         return None
@@ -93,7 +93,7 @@ def archive_settled(state: TradingState, archive: OrderArchive, kept: int) -> No
 
 
 def expire_archived(state: TradingState, archive: OrderArchive) -> None:
-    """Drop orders that have expired on the day of the state."""
+    """Drop the orders that have expired by the day of the state."""
     archive.expire(state.day.day)
     for key in [key for key in state.recent if state.parents[key].settled_day <= state.day.day - ARCHIVE_DAYS]:
         _removed(state, key)

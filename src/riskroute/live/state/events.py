@@ -111,7 +111,7 @@ class Settled(Event, frozen=True):
 class Shadowed(Event, frozen=True):
     """An order that another router executed, and our decision for it.
 
-    ``theirs`` is the plan that matches their children, ``outcome`` the outcome of those; ``estimate`` is the
+    ``theirs`` is the plan that matches the other router's children, ``outcome`` their outcome; ``estimate`` is the
     counterfactual cost of our decision, with ``guessed`` shares whose fill is not known.
     """
 
@@ -135,7 +135,7 @@ class Quoted(Event, frozen=True):
 class MarketObserved(Event, frozen=True):
     """Public data up to the deadline of an order: price, shares ahead and outflow of each venue's queue.
 
-    ``closing`` are the books at the deadline, ``trades`` those since the last such event.
+    ``closing`` are the books at the deadline, ``trades`` the public trades since the last such event.
     """
 
     order: ParentOrder

@@ -1,8 +1,7 @@
 """The fold: `apply` maps the state and an event to the next state and the effects of the event.
 
-There is no clock, no input or output and no randomness here, so the same log gives the same state on any machine. It
-does not depend on where the archive stores orders. The state is changed in place: a million events are folded in
-seconds.
+There is no clock, no input or output and no randomness here, so the same log gives the same state on any
+machine, wherever the archive stores orders. The state is changed in place: a million events are folded in seconds.
 
 - Reports are identified by venue, session day and exec id; duplicates are counted and ignored.
 - Fills are booked in any sequence. A bust removes the fill it refers to, a correction replaces it, whichever arrives
@@ -426,7 +425,7 @@ def _book_report(state: TradingState, event: Reported, effects: list[Effect]) ->
 
 
 def _not_known(state: TradingState, child: ChildState, at: int, effects: list[Effect]) -> None:
-    """Resend a child that its venue does not have, up to three sends and unless trading is halted; else end it."""
+    """Resend a child that its venue does not have; end it after three sends, a cancel, the deadline or a halt."""
     if child.losses and child.status != "unknown":
         return  # the answer to a query from before the child was sent again: it is on its way
     if child.done or child.filled or child.final >= 0:
@@ -509,7 +508,7 @@ def _book(state: TradingState, parent: ParentState, child: ChildState, execution
 
 
 def _end_if_complete(state: TradingState, child: ChildState, at: int, effects: list[Effect]) -> None:
-    """End a child that its venue has ended, unless a fill is outstanding."""
+    """End a child that is filled, or that its venue has ended, unless a fill is outstanding."""
     if child.filled >= child.order.quantity and child.final < 0:
         _finish_child(state, child, "filled", at, effects)
     elif child.final >= 0:
@@ -520,7 +519,7 @@ def _end_if_complete(state: TradingState, child: ChildState, at: int, effects: l
 
 
 def _counted(state: TradingState, child: ChildState) -> set[int]:
-    """Return the cumulative quantities that the venue's last report may have, without later busts and corrections.
+    """Return the cumulative quantities that the venue's last report may have, ignoring later busts and corrections.
 
     The report may or may not include those of the same time, so there are two candidates.
     """

@@ -36,7 +36,7 @@ class VenueQuote(Record, frozen=True):
 
 
 class MarketTrade(Record, frozen=True):
-    """A public trade; ``side`` is that of the resting order, ``displayed`` the shares shown at its price before."""
+    """A public trade; ``side`` is the resting order's, ``displayed`` the shares shown at its price before it."""
 
     venue: str
     side: Literal["bid", "ask"]
@@ -105,7 +105,7 @@ class Decision(Record, frozen=True):
     """The plan for an order, with the router, belief and ticket it came from.
 
     ``safe`` is why the safe router decided instead; empty otherwise. ``consulted`` is whether the router was asked.
-    ``probability`` is that of the plan; unset where it is unknown, for plans that follow from a posterior draw.
+    ``probability`` is the probability of the plan; unset where unknown, for plans that follow from a posterior draw.
     """
 
     parent: str
@@ -199,7 +199,7 @@ class OrderOutcome(Record, frozen=True):
     """The outcome of an order, learned exactly once.
 
     ``cost`` is against the arrival mid, fees included, with the remainder valued at the far touch. ``late``: settled
-    after the deadline; ``busted``: a fill was busted or corrected before.
+    after the deadline; ``busted``: a fill was busted or corrected before that.
     """
 
     parent: str

@@ -125,7 +125,7 @@ class _CostTotals(msgspec.Struct):
             self.known_bps.add(1e4 * saving / value if value else 0.0)
 
     def view(self) -> dict[str, Any]:
-        """Return everything in dollars and basis points."""
+        """Return the totals in dollars and basis points."""
         return {
             "cost_dollars": self.cost / NANO,
             "notional_dollars": self.notional / NANO,
@@ -151,7 +151,7 @@ class _CostTotals(msgspec.Struct):
         }
 
 
-STATE_VERSION = 3  # of encoded states; others are refused
+STATE_VERSION = 3  # of encoded states; other versions are refused
 DAY = 86_400 * 10**9  # nanoseconds; daily limits count from midnight UTC
 
 
@@ -171,7 +171,7 @@ class Execution(msgspec.Struct, array_like=True, gc=False):
 class ChildState(msgspec.Struct, array_like=True, gc=False):
     """A child order and its progress.
 
-    ``status`` is intended, sent, acknowledged, partly_filled, unknown or done; ``reason`` is how it ended. ``final`` is
+    ``status`` is intended, sent, acknowledged, partly_filled, unknown or done; ``reason`` is why it ended. ``final`` is
     the cumulative quantity of the venue's last report, -1 before that. ``losses`` counts sends that never arrived.
     """
 
@@ -194,7 +194,7 @@ class ChildState(msgspec.Struct, array_like=True, gc=False):
 
     @property
     def done(self) -> bool:
-        """Whether the venue holds no shares of it, and all its fills are booked."""
+        """Whether the venue holds no shares of the child, and all its fills are booked."""
         return self.status == "done"
 
 
@@ -311,7 +311,7 @@ def encode_trading_state(state: TradingState) -> bytes:
 def decode_trading_state(body: bytes) -> TradingState:
     """Decode a state encoded by `encode_trading_state`; raise `DataError` if it is damaged or of another version."""
     try:
-        # the version alone first: a state of another version need not have the fields of this one
+        # decode the version first: a state of another version need not have the fields of this one
         version = msgspec.msgpack.decode(body, type=_StateVersion).version
         if version != STATE_VERSION:
             raise DataError(f"a state must have version {STATE_VERSION}, had {version}")

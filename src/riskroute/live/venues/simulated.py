@@ -43,7 +43,7 @@ class _Market(Protocol):
 
 
 class SimulatedMarket:
-    """A market of given books: takers walk them, pools have hidden sizes, resting orders trade at random times.
+    """A market on given books: takers walk them, pools have hidden sizes, resting orders trade at random times.
 
     The trades of a child depend on its id and the seed alone. Nothing trades in a symbol without books. ``hidden`` are
     the mean hidden sizes of pools in shares, ``fill_seconds`` is the mean time between trades with a resting order,
@@ -146,7 +146,7 @@ class SimulatedVenue:
         self.faults = faults or Faults()
         self._reliable = self.faults == Faults()
         self._day = (0, "")
-        self.children: dict[str, _VenueChild] = {}  # that arrived, by id
+        self.children: dict[str, _VenueChild] = {}  # children that arrived, by id
         self.arrivals: list[str] = []  # ids in the sequence of arrival, repeated ones included
         self._rng = np.random.default_rng(seed_stream(seed, "venue", place))
         self._sink: ReportSink | None = None
@@ -196,7 +196,7 @@ class SimulatedVenue:
         return played
 
     def _later(self, wait: int, action: Callable[[], None]) -> None:
-        """Schedule an action after a time; run it at once if that is zero and `deliver` is running."""
+        """Schedule an action after a time; run it at once if this time is zero and `deliver` is running."""
         if wait == 0 and self._playing:
             action()
             return
@@ -310,7 +310,7 @@ class SimulatedVenue:
 
 
 class _Line(msgspec.Struct, omit_defaults=True):
-    """A line of the journal: the state of a child and its newest report; the first of a child has the child itself."""
+    """A line of the journal: the state of a child and its newest report; the first line of each child has its order."""
 
     leaves: int
     cum: int
@@ -373,7 +373,7 @@ class JournalledVenue(SimulatedVenue):
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
         self._journal = os.fdopen(os.open(self.path, flags, 0o600), "ab", buffering=0)
         self.path.chmod(0o600)
-        with self.path.open("rb") as lines:  # one by one: the journal has all days
+        with self.path.open("rb") as lines:  # one by one: the journal may be large
             for line in lines:
                 self._recall(line, decoder)
                 if len(self.children) >= 2 * self.most_ended:

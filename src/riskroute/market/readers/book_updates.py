@@ -4,10 +4,10 @@ Tardis: each row has the new amount of one price level, or a level of a snapshot
 ``local_timestamp``, which the rows of one message share. The first row of a snapshot empties the book. Rows before the
 first snapshot change an unknown book and are skipped.
 
-Binance: one JSON object per line, possibly as ``data`` of a combined stream, possibly after its time of receipt. The
+Binance: one JSON object per line, possibly as ``data`` in a combined stream, possibly preceded by a receipt time. The
 rules are Binance's own for a local book. An update covers the numbers ``U`` to ``u``. Spot updates with
 ``u <= lastUpdateId`` of the snapshot are dropped (futures: ``u < lastUpdateId``). The first update kept must have
-``U <= lastUpdateId + 1``, and every later one ``U <= u + 1`` of the one before (futures: ``pu`` equal to that ``u``).
+``U <= lastUpdateId + 1``, and every later one ``U <= u + 1`` with the previous ``u`` (futures: ``pu = u``).
 After a gap the book is unknown until the next snapshot.
 """
 
@@ -122,7 +122,7 @@ class _LevelBook:
 def _follow(
     updates: _LevelUpdates, begin: int, sides: _Sides, state: Integers, last: Matrix, levels: Matrix, marks: Integers
 ) -> tuple[int, int]:
-    """Apply updates from ``begin`` until ``levels`` is full; return the updates applied and the snapshots taken."""
+    """Apply updates from ``begin`` until ``levels`` is full; return the numbers of updates and snapshots."""
     # ``state``: current group, its stamp and number, whether it changed a kept level. Group -1 marks the end.
     stamps, numbers, groups, resets, bids, prices, sizes = updates
     keys, kept, counts = sides
@@ -204,7 +204,7 @@ class _UpdateCheck:
         before = stamp.shift(1).fill_null(self.latest)
         self._refuse(frame, "stamp", "a time", stamp.is_null())
         self._refuse(frame, "stamp", f"a time not before that of the previous {self.word}", stamp < before)
-        day = f"a time from {_time(self.begin)} to before {_time(self.end)}, the day of the first {self.word}"
+        day = f"a time from {_time(self.begin)} to before {_time(self.end)}, the day to import"
         inside = stamp.is_between(self.begin - self.spill, self.end + self.spill, closed="left")
         self._refuse(frame, "stamp", day, ~inside)
         self.latest = int(frame["stamp"][-1]) if frame.height else self.latest
@@ -331,7 +331,7 @@ class _TardisFile:
         return table
 
     def _known(self, key: tuple[str, str], mine: polars.DataFrame) -> tuple[polars.DataFrame, int]:
-        """Return the rows from the first snapshot on, with resets, and the number of gaps: 1 if it skipped rows."""
+        """Return the rows from the first snapshot on, with resets, and the number of gaps: 1 if rows were skipped."""
         flags, gaps = mine["snapshot"].to_numpy(), 0
         if key not in self._snapshot:
             left = int(flags.argmax()) if flags.any() else len(flags)
@@ -349,7 +349,7 @@ class _TardisFile:
 
 
 def _object_start(line: str) -> int:
-    """Return the index at which the JSON object of a line begins, after a time of receipt if there is one.
+    """Return the index at which the JSON object of a line begins, after the receipt time if there is one.
 
     >>> _object_start('1723161253937085768 {"e": 1}'), _object_start('{"e": 1}')
     (20, 0)
@@ -374,7 +374,7 @@ class _DepthChain:
         self.name = name
         self.rows: list[tuple[Any, ...]] = []  # levels in the order of `FIELDS`
         self.last: int | None = None  # number of the last update, None while the book is unknown
-        self.gaps, self.lost = 0, ""  # gaps closed by a later snapshot, and the fault that opened the present one
+        self.gaps, self.lost = 0, ""  # gaps closed by a later snapshot, and the fault that opened the current one
         self._snapshot: tuple[int, dict[str, Any]] | None = None
         self._waiting: deque[tuple[int, dict[str, Any]]] = deque(maxlen=10_000)
 
@@ -464,7 +464,7 @@ class _BinanceFile:
     def pieces(self, begin: int, end: int) -> Iterator[_UpdatePart]:
         """Yield levels of snapshots and updates; a snapshot has no time and takes that of the next update."""
         self.names[self.symbol] = None
-        # Recorders end a file by their own clock, so a minute of the neighbouring days is tolerated.
+        # Recorders end a file by their own clock, so times up to a minute outside the day are tolerated.
         check, chain = _UpdateCheck(self.source, "line", begin, end, 60 * SECOND), self._chain
         for line, one in self._objects():
             if "U" in one:
@@ -477,8 +477,8 @@ class _BinanceFile:
             raise DataError(f"{chain.lost}: updates are missing and no later snapshot continues the book")
         if chain.last is None:
             raise DataError(
-                f'{self.source} has no snapshot ("lastUpdateId") that its updates continue; add the snapshot of the '
-                "exchange as a separate line"
+                f'{self.source} has no snapshot ("lastUpdateId") that its updates continue; add the '
+                "exchange's snapshot as a separate line"
             )
         yield self._piece(check)
 

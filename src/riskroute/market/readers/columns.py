@@ -37,7 +37,7 @@ _TARDIS = {
 }
 # All our names in their order, with one level more than is kept, to detect that a table has more.
 _ORDER = {name: k for k, name in enumerate(dict.fromkeys([*_ALIASES, *level_columns(MOST_LEVELS + 1)]))}
-# Units of Unix times, in nanoseconds. A factor of a thousand separates them, so a count is a plausible date in one.
+# Units of Unix times, in nanoseconds. They differ by factors of a thousand, so a count is a plausible date in one only.
 UNITS = {"s": 10**9, "ms": 10**6, "us": 1000, "ns": 1}
 _COUNTED = (1990, 2200)  # first and last year accepted for Unix times
 

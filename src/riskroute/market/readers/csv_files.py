@@ -1,4 +1,4 @@
-"""Streams: decompression, and CSV files in chunks (plain, gzip, zstd or zipped)."""
+"""Decompressed streams, and CSV files in chunks (plain, gzip, zstd or zip)."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def csv_member(path: Path) -> str:
 
 
 def csv_header(path: Path, separator: str = ",") -> list[str]:
-    """Return the cells of the first line, without quotes; of the first CSV file in an archive."""
+    """Return the cells of the first line, without quotes; for an archive, those of its first CSV file."""
     members = csv_members(path)
     with csv_file_errors(path), _opened(path, members[0]) as file:
         line = file.read(1 << 16).split(b"\n", 1)[0].decode("utf-8-sig", errors="replace")
@@ -117,7 +117,7 @@ def csv_frames(
 
 
 def csv_lines(path: Path) -> Iterator[str]:
-    """Yield the lines of a text file: plain, gzip, or the only CSV or JSON file in a zip archive."""
+    """Yield the lines of a text file: plain, gzip, zstd, or the only CSV or JSON file in a zip archive."""
     member = path.name
     with csv_file_errors(path):
         if _is_zip(path):
@@ -196,7 +196,7 @@ def _opened(path: Path, member: str) -> Iterator[Any]:
 
 @contextmanager
 def csv_file_errors(path: Path, member: str = "") -> Iterator[None]:
-    """Convert errors of files and archives to `DataError` that names the file."""
+    """Convert errors of files and archives to a `DataError` that names the file."""
     where = f" ({member})" if member and member != path.name else ""
     try:
         yield

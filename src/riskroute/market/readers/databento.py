@@ -237,7 +237,7 @@ class _Feed:
 
 
 class DatabentoReader:
-    """Yields books of every venue and symbol of a file, and events if it has orders."""
+    """Yields the books of every venue and symbol in a file, and events if the file has orders."""
 
     name = "databento"
     ROWS = 100_000  # records held at once for books of 10 levels; fewer for deeper ones
@@ -325,7 +325,7 @@ class DatabentoReader:
             # Orders of a snapshot take its time, not that of their arrival.
             table = table.with_columns(ts_event=polars.when(snapshot).then("ts_recv").otherwise("ts_event"))
             adds = polars.col("action").is_in(["A", "M"])
-            expected = "those of an order; use mbp-1 files for the top of book and mbp-10 files for levels"
+            expected = "those of an order (the top of book is in mbp-1 files, levels are in mbp-10 files)"
             wrong += [
                 ("action", "one of A, C, M, R, T, F, N", ~polars.col("action").is_in(list("ACMRTFN")).fill_null(False)),
                 ("flags", expected, flags.cast(polars.Int64) & (FLAG.top_of_book | FLAG.levels_only) > 0),
@@ -470,7 +470,7 @@ class DatabentoReader:
             day = local_day(int(after["stamp"][0]))
             raise InputError(
                 f"{self.source.name} has several days: it is read as {self.date}, but record "
-                f"{after['sequence'][0]:,} is of {day}; give date"
+                f"{after['sequence'][0]:,} is dated {day}; give date"
             )
         inside = stamp.is_between(self._begin, self._end, closed="left")
         mine = rows.filter(inside)

@@ -284,7 +284,7 @@ class _CsvFile:
         texts = polars.concat([first[name].drop_nulls().alias("price") for name in self._prices])
         if texts.str.contains(".", literal=True).any():
             return False
-        # Integers below a million are dollars, others units: no share costs a million dollars, or a tenth of a cent.
+        # Integers below a million are dollars, others units: no share costs $1,000,000, or under $0.001.
         whole = texts.cast(polars.Int64, strict=False)
         largest = whole.filter(whole != NO_PRICE).max()
         return largest is None or int(str(largest)) >= 1_000_000

@@ -36,8 +36,8 @@ _ACTIONS = {1: "A", 2: "C", 3: "C", 4: "F", 5: "F"}
 class LobsterReader:
     """Yields the book after every message, and the messages as events.
 
-    The message file covers only the levels of the book, so orders may appear that were never added. The second file of
-    the pair is looked up in the same folder, then by name among the files ``given``.
+    The message file covers only the levels of the book, so messages may refer to orders that were never added. The
+    second file of the pair is looked up in the same folder, then by name among the files ``given``.
     """
 
     name = "lobster"
@@ -82,7 +82,7 @@ class LobsterReader:
         return book
 
     def parts(self) -> Iterator[ReaderPart]:
-        """Yield books and messages, row by row."""
+        """Yield a part per chunk of both files: the books, and the messages as events."""
         import pyarrow
 
         sides = ("ask_px", "ask_sz", "bid_px", "bid_sz")

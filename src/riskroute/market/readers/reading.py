@@ -29,7 +29,7 @@ from riskroute.core.validation import (
 from riskroute.market.clock import YEARS, check_clock_time, clock_stamp
 from riskroute.market.schema import EVENT_SCHEMA, MOST_LEVELS, snapshot_schema
 
-ITCH_LEVELS = 50  # largest number of levels per side of order-by-order files; itch-book provides no more
+ITCH_LEVELS = 50  # largest number of levels per side kept from order-by-order files; itch-book provides no more
 MOST_SYMBOLS = 200  # from a file with more symbols, only named ones are read
 
 # Exchange codes of the consolidated tape, letter and market identifier code. NASDAQ has two letters, one per tape.
@@ -52,7 +52,7 @@ class ReadingOptions:
     symbols : tuple[str, ...]
         Symbols to import; default: the file's only symbol, or all if there are few.
     depth : int, optional
-        Levels per side to keep; default: all.
+        Levels per side to keep; default: all, at most 50 for order-by-order files and book updates.
     start, end : dt.time, optional
         Part of the day, in New York time or in ``zone``; default: the whole day.
     date : dt.date, optional
@@ -92,7 +92,7 @@ class ReadingOptions:
         symbols = [as_name("symbol", symbol, longest=LONGEST_SYMBOL).upper() for symbol in symbols]
         object.__setattr__(self, "symbols", tuple(dict.fromkeys(symbols)))
         if_given(as_name, "venue", self.venue, longest=LONGEST_VENUE)
-        names = instance_of("venue_names", self.venue_names, dict, "a dictionary of venues of the file to new names")
+        names = instance_of("venue_names", self.venue_names, dict, "a dictionary from venues in the file to new names")
         for old, new in names.items():
             instance_of("a venue of the file", old, str, "a name")
             as_name("venue", new, longest=LONGEST_VENUE)
@@ -105,7 +105,7 @@ class ReadingOptions:
         valid_list("instruments", list(declared.values()), Instrument, "instruments")
         if_given(check_clock_time, "start", self.start)
         if_given(check_clock_time, "end", self.end)
-        columns = instance_of("columns", self.columns, dict, "a dictionary of our names to those of the file")
+        columns = instance_of("columns", self.columns, dict, "a dictionary from our names to those in the file")
         if not all(isinstance(name, str) for pair in columns.items() for name in pair):
             raise InputError(f"columns must map names to names, was {shown(columns)}")
         if self.start is not None and self.end is not None and self.start >= self.end:
@@ -114,7 +114,7 @@ class ReadingOptions:
             raise InputError(f"date must be between {YEARS[0]} and {YEARS[-1]}, was {self.date}")
 
     def kept(self, levels: int) -> int:
-        """Return the levels per side to keep of a source that has ``levels``."""
+        """Return the number of levels per side to keep from a source with ``levels``."""
         return min(self.depth or MOST_LEVELS, levels, MOST_LEVELS)
 
     def within(self, frame: polars.DataFrame, day: dt.date, zone: str = TRADING_ZONE) -> polars.DataFrame:

@@ -147,12 +147,12 @@ class TableReader:
         return table
 
     def _check(self, table: polars.DataFrame) -> None:
-        """Refuse rows without a time or of another day."""
+        """Refuse rows without a time, and rows dated on another day."""
         stamp = polars.col("ts_event").cast(polars.Int64)
         self._refuse(table, "a time", stamp.is_null())
-        hint = f"; days are in {self.zone} time, zone = NAME changes that"
+        hint = f"; days are in {self.zone} time; zone = NAME sets another zone"
         inside = stamp.is_between(*clock_day_limits(self.date, self.zone), closed="left")
-        self._refuse(table, f"a time on {self.date}, as in the first row", ~inside, hint)
+        self._refuse(table, f"a time on {self.date}, the day to import", ~inside, hint)
 
     def _check_order(self, rows: polars.DataFrame, latest: int) -> int:
         """Refuse rows of one venue and symbol that are not sorted by time; return the last time."""

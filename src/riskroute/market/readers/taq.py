@@ -159,7 +159,7 @@ class TaqReader:
 
     def _venues(self, table: polars.DataFrame) -> Iterator[ReaderPart]:
         letters = [*EXCHANGE_CODES, "D"]
-        expected = f"as exchange one of {''.join(letters)}"
+        expected = f"an exchange code of {''.join(letters)}"
         refuse_rows(table, ~polars.col("letter").is_in(letters), expected, self.source, "letter")
         table = self._of_day(table)
         self._left_out["finra"] += table.filter(polars.col("letter") == "D").height
@@ -177,8 +177,8 @@ class TaqReader:
         if strange.any() and self.options.date is None:
             number, day = table.filter(strange).select("sequence", "date").row(0)
             raise InputError(
-                f"{self.source.name} has several days: it begins on {self.date}, and row {number:,} is of {day}; give "
-                "date"
+                f"{self.source.name} has several days: it begins on {self.date}, and row {number:,} is dated {day}; "
+                "give date"
             )
         self._left_out["other_days"] += int(strange.sum())
         return table.filter(~strange)
@@ -200,7 +200,7 @@ class TaqReader:
             odd = number.is_null() | ~number.is_finite() | (number < 0)
             odd |= (number % 1 != 0) if "_sz_" in name else polars.lit(False)
             theirs = next(theirs for theirs, ours in self._names.items() if ours == name)
-            refuse_rows(rows, odd & (polars.col(name) != ""), f"in {theirs} {whole}", self.source, name)
+            refuse_rows(rows, odd & (polars.col(name) != ""), f"{whole} in {theirs}", self.source, name)
         firm = polars.col("condition").is_in(self.FIRM)
         sizes = rows.filter(firm).select("bid_sz_00_number", "ask_sz_00_number").fill_null(0)
         shown = polars.concat([sizes.to_series(k).alias("size") for k in range(2)])
@@ -255,7 +255,7 @@ class TaqReader:
         elif self._mark == "|":
             day = date_in_name(cells[1]) if len(cells) > 1 else None
             if day not in (None, self.date):
-                raise DataError(f"{self.source} must be of {self.date}, was {day} by its END line")
+                raise DataError(f"{self.source} must be dated {self.date}, was {day} by its END line")
             if len(cells) > 2 and cells[2].strip().isdecimal() and int(cells[2]) != self._rows:
                 raise DataError(f"{self.source} must have {int(cells[2]):,} rows by its END line, was {self._rows:,}")
         for venue, symbol in self._latest:
@@ -277,5 +277,5 @@ def _dates(column: polars.Series, source: Path) -> list[dt.date]:
             except ValueError:
                 continue
         else:
-            raise DataError(f"{source}: date must be such as 2018-01-02 or 20180102, was {text!r}")
+            raise DataError(f"{source}: date must be like 2018-01-02, 20180102 or 02JAN2018, was {text!r}")
     return [days[text] for text in column]

@@ -1,7 +1,7 @@
 """Top-of-book ticks of the consolidated tape: one side of one venue per row, eight columns without a header.
 
 Columns: milliseconds since New York midnight, bid times 10,000, bid size, ask times 10,000, ask size, exchange code,
-condition, suspicious. A side whose price is zero is unchanged.
+condition, suspicious (0 if not). A side whose price is zero is unchanged.
 
 The tape omits most quotes that do not set the best price, so a quote may go stale without a row that says so. A side is
 known to be stale once a later quote contradicts it: the venue's own other side at or through its price, or another

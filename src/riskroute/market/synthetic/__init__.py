@@ -1,1 +1,1 @@
-"""A synthetic market: order flow, and the files an exchange would publish of it."""
+"""A synthetic market: order flow, and its files in the format of an exchange."""

@@ -1,6 +1,6 @@
 """A synthetic market of correlated stocks on different venues, written as NASDAQ ITCH 5.0 files.
 
-The seed and the names determine everything: the orders of a stock do not depend on the other stocks or venues.
+Every random stream is seeded by seed and names: the orders of a stock do not depend on the other stocks or venues.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def generate_market(
     Parameters
     ----------
     symbols : Sequence[str]
-        Names of stocks. An unknown name gets a starting price that depends on it and on ``seed``.
+        Names of stocks. An unknown name gets a starting price that depends on the name and on ``seed``.
     hours : tuple[dt.time, dt.time]
         Begin and end in New York time; books start empty.
     rate : float
@@ -161,7 +161,7 @@ def _blocks(
         yield _encode_messages(fields | {"match": matches[some]} | texts)
 
 
-# Fields of each message type, after a head that all share; numpy types, big-endian.
+# Fields of each message type after the header that all types share; big-endian NumPy types.
 _ITCH_FIELDS = {
     "S": "event:S1",
     "R": "stock:S8 market_category:S1 financial_status:S1 round_lot:>u4 round_lots_only:S1 classification:S1 "
@@ -252,7 +252,7 @@ def _stock_directory(time: int, locate: int, stock: str) -> bytes:
 
 
 def _trading_begins(time: int, locate: int, stock: str) -> bytes:
-    """Encode the message that trading in a stock begins."""
+    """Encode the message that starts trading in a stock."""
     parts = _headed("H", np.array([time]), np.array([locate]))
     parts["stock"], parts["state"], parts["reserved"], parts["reason"] = stock.ljust(8).encode(), b"T", b" ", b"    "
     return parts.tobytes()

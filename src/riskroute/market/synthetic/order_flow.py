@@ -3,9 +3,9 @@
 Quotes follow one fundamental price per stock. A venue quotes on its own around that price, with some noise and a
 mean-reverting spread, or it shares the best quotes of one market and is a few ticks behind at times.
 
-Except for the microseconds of a move, the book always shows the target quotes, with at least six levels per
-side and a minimum size at the best. When the quotes move, orders beyond them are executed or withdrawn, and new ones
-arrive. `_simulate_order_flow` is plain Python; `_simulate_compiled` is the same function compiled.
+A book moves to its target quotes at the first event after they change: orders beyond the new quotes are executed or
+withdrawn, and new ones arrive. Between moves, a filled book has at least six levels per side and a minimum size at the
+best price. `_simulate_order_flow` is plain Python; `_simulate_compiled` is the same function compiled.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from riskroute.market.clock import SECOND
 from riskroute.market.synthetic.venues import REFERENCE_PRICE, SyntheticVenue, VenueOwnQuotes, VenueSharedQuotes
 
 BID, ASK = 0, 1
-_FEWEST_LEVELS = 6  # levels per side that withdrawals leave: one more than the five of the paper
+_FEWEST_LEVELS = 6  # levels per side that withdrawals leave: one more than the paper's five
 _TICK = 0.01
 STEP = SECOND // 4  # nanoseconds between target quotes
 
@@ -45,7 +45,7 @@ _StateColumns = namedtuple("_StateColumns", "now written created free live level
 _STATE = _StateColumns(0, 1, 2, 3, 4, 6, 8)
 
 
-# As in `SyntheticVenue`; ``gap`` is the mean time between events, ``furthest`` the largest distance from the best.
+# As in `SyntheticVenue`; ``gap`` is the mean time between events, ``furthest`` the largest distance from the quote.
 _FlowParameters = namedtuple(
     "_FlowParameters",
     "gap orders lot top_size top_share reach furthest takers hidden partial replaced moved sweep pro_rata",
@@ -78,7 +78,7 @@ def _queue_shares(sizes: Integers, amount: int, pro_rata: bool) -> Integers:
 
     >>> _queue_shares(np.array([10, 50, 40]), 12, False).tolist()
     [10, 2, 0]
-    >>> _queue_shares(np.array([10, 50, 40]), 9, True).tolist()  # quotas 0.9, 4.5 and 3.6; two left for the first
+    >>> _queue_shares(np.array([10, 50, 40]), 9, True).tolist()  # quotas 0.9, 4.5 and 3.6; the first gets the other 2
     [2, 4, 3]
     """
     shares, total, rest = np.zeros(len(sizes), np.int64), sizes.sum(), amount
@@ -197,7 +197,7 @@ def _distance(book: _FlowBook) -> int:
 
 @register_jitable
 def _any_price(book: _FlowBook, side: int) -> int:
-    """Draw a price at or behind the best; a new level if there are too few."""
+    """Draw a price at or behind the best price; a new level if the side has too few."""
     best = book.state[_STATE.quoted + side]
     few = book.state[_STATE.levels + side] < _FEWEST_LEVELS
     if not few and book.rng.random() < book.parameters.top_share:
@@ -228,7 +228,7 @@ def _delete(book: _FlowBook, out: Integers, side: int, slot: int) -> None:
 
 @register_jitable
 def _delete_any(book: _FlowBook, out: Integers, side: int, kept: int) -> bool:
-    """Try four times to delete an order that can be spared and is not at price ``kept``; return success."""
+    """Delete a dispensable order that is not at price ``kept``, in up to four tries; return whether one was deleted."""
     for _ in range(4):
         slot = book.live[side, int(book.rng.random() * book.state[_STATE.live + side])]
         if book.price[slot] != kept and _can_spare(book, side, slot, book.size[slot]):
@@ -292,7 +292,7 @@ def _event(book: _FlowBook, out: Integers) -> None:
 
 @register_jitable
 def _leave(book: _FlowBook, out: Integers, side: int, old: int) -> None:
-    """Clear the prices from ``old`` to the new best: the first is sometimes traded, the others are withdrawn."""
+    """Clear the levels from ``old`` to the new best price: sometimes execute the first; withdraw or move the others."""
     swept = book.rng.random() < book.parameters.sweep
     for price in range(old, book.state[_STATE.quoted + side], -1 if side == BID else 1):
         level = price - book.low
@@ -348,7 +348,7 @@ def _move(book: _FlowBook, out: Integers, bid: int, ask: int) -> None:
 def _simulate_order_flow(
     rng: np.random.Generator, parameters: _FlowParameters, quotes: Integers, begin: int, end: int, step: int
 ) -> Integers:
-    """Simulate sorted messages ``(n, 7)`` around ``quotes (K, 2)``, in ticks, each for ``step`` nanoseconds."""
+    """Simulate messages ``(n, 7)``, sorted by time, around ``quotes (K, 2)`` in ticks that last ``step`` ns each."""
     if quotes.shape[0] == 0 or quotes.shape[1] != 2 or step < 1 or parameters.orders < 1:
         raise InputError("expected rows of bid and ask, steps of at least 1 ns, and at least one order per side")
     margin = parameters.furthest + _FEWEST_LEVELS + 1
@@ -380,7 +380,7 @@ _simulate_compiled = njit(cache=True)(_simulate_order_flow)
 
 
 def _fundamental_price(seed: int, symbol: str, steps: int) -> Floats:
-    """Return the price of a stock in dollars, ``(steps,)``, four per second: a common factor plus its own."""
+    """Return the price path of a stock in dollars, ``(steps,)``, four per second, with a common and an own factor."""
     common, own = (
         np.random.default_rng(seed_stream(seed, "synthetic price", name)).standard_normal(steps)
         for name in ("", symbol)

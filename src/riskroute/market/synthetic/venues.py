@@ -19,7 +19,7 @@ class VenueOwnQuotes:
     """A venue that quotes on its own; all amounts are in dollars at the `REFERENCE_PRICE`.
 
     The half-spread has mean ``half_spread`` and standard deviation ``spread_deviation`` over time. Quotes move if
-    spread or mid deviate by more than ``spread_patience`` or ``price_patience``.
+    the target spread or mid is more than ``spread_patience`` or ``price_patience`` away from the quoted one.
     """
 
     half_spread: float
@@ -36,8 +36,8 @@ class VenueOwnQuotes:
 class VenueSharedQuotes:
     """A venue that shares the best quotes of a market with others, and is a few ticks behind at times.
 
-    ``at_best`` is the fraction of the time at the best price of a side, ``memory`` the time constant of the distance
-    from it, in seconds.
+    ``at_best`` is the fraction of time that the venue quotes the best price of a side, ``memory`` the time constant of
+    its distance from this price, in seconds.
     """
 
     at_best: float
@@ -53,7 +53,7 @@ class SyntheticVenue:
     """Parameters of a synthetic venue."""
 
     name: str  # market identifier code
-    file_name: str  # of its file, with ``strftime`` codes for the date
+    file_name: str  # name of its file, with ``strftime`` codes for the date
     matching: str  # price-time or pro-rata
     quotes: VenueOwnQuotes | VenueSharedQuotes  # model of its best bid and offer
     events_per_second: float  # per symbol; moves of the quotes add further messages
@@ -63,11 +63,11 @@ class SyntheticVenue:
     top_share: float = 0.3  # fraction of new orders that join the best price
     reach: float = 6.0  # mean distance of other orders from the best price, in ticks
     takers: float = 0.02  # fraction of events that are aggressive orders
-    hidden: float = 0.007  # hidden trades, likewise
-    partial: float = 0.015  # partial cancels
-    replaced: float = 0.045  # replacements
+    hidden: float = 0.007  # fraction of events that are trades with hidden orders
+    partial: float = 0.015  # fraction of events that are partial cancels
+    replaced: float = 0.045  # fraction of events that are replacements
     moved: float = 0.06  # fraction of the orders withdrawn by a move that return at another price
-    sweep: float = 0.1  # probability that a move executes the orders at the old best price, not withdraws them
+    sweep: float = 0.1  # probability that a move executes, not withdraws, the orders at the old best price
 
     def __post_init__(self) -> None:
         as_name("name", self.name, longest=LONGEST_VENUE)
@@ -93,7 +93,7 @@ class SyntheticVenue:
             raise InputError(f"takers, hidden, partial and replaced of {self.name} must sum to at most 1")
 
 
-# The paper's three: deep and conventional, thin and pro-rata, inverted fees with a wide and steady spread.
+# The paper's three venues: deep and conventional, thin and pro-rata, inverted fees with a wide and steady spread.
 DEFAULT_VENUES = (
     SyntheticVenue(
         name="XNAS",

@@ -1,1 +1,1 @@
-"""Contextual routers: plans from the current books, learned fill and cost models, a cap on expected shortfall."""
+"""Contextual routers: they plan from the current books with learned fill models, and cap expected shortfall."""

@@ -24,13 +24,13 @@ from riskroute.routers.router import RouterBelief
 
 PoolUse = tuple[str, float]  # a pool, and the seconds an order rests there; 0: a ping
 
-EDGES = np.array([1, *(25 * 2**k for k in range(14))])  # last share of each size bin: any fill, then doubling bins
+EDGES = np.array([1, *(25 * 2**k for k in range(14))])  # last size of each bin: 1 share, then doubling bins
 _PING, _REST = " at once", " within "  # key of a use: "POOL at once" or "POOL within 64 s"
 
 
 def _prior(key: str) -> Hazards:
-    """Return the prior of an unused pool, worth two trials; optimistic, because only shares sent are informative."""
-    # P(fill) of a ping is 0.5, times 0.85 per doubling of the size; that of a resting order 0.85, times 0.92
+    """Return the prior of a pool: the weight of two trials, optimistic because only shares sent are informative."""
+    # P(fill): 0.5 for a ping, times 0.85 per doubling of the size; 0.85 for a resting order, times 0.92
     some, factor = (0.5, 0.85) if key.endswith(_PING) else (0.85, 0.92)
     return Hazards.from_tails(EDGES, [some * factor**k for k in range(len(EDGES))], 2.0)
 
@@ -44,7 +44,7 @@ class DarkBelief:
         self.half_life = real_number("half_life", half_life, above=0)
         self.sizes: dict[str, Hazards] = {}
         self.tests: dict[str, RegressionResidualTest] = {}
-        self.adverse: dict[str, list[float]] = {}  # by pool: sum of unpredicted costs (half-spreads per share), number
+        self.adverse: dict[str, list[float]] = {}  # by pool: sum of unpredicted costs (half-spreads per share), count
         self.lenders: Sequence[DarkBelief] = ()  # beliefs of other symbols, to borrow evidence from
         self.last, self.resets = 0, 0
         # caches, valid until the next observation: moments for the last ``shares`` requested, and stacked posteriors
@@ -89,7 +89,7 @@ class DarkBelief:
         self.last = time
 
     def moments(self, uses: Sequence[PoolUse], shares: Floats, hazards: Matrix | None = None) -> tuple[Matrix, Matrix]:
-        """Return mean and variance of the fills of children of ascending ``shares (n,)``, ``(m, n)`` each.
+        """Return mean and variance, ``(m, n)`` each, of fills by use and size; ``shares (n,)`` must ascend.
 
         ``hazards`` are ``(m, B)``; default: the posterior means.
         """
@@ -108,7 +108,7 @@ class DarkBelief:
         return np.asarray(rng.beta(alpha, beta))
 
     def information(self, pool: str, horizon: float, shares: float) -> float:
-        """Return the approximate information gain of a child of ``shares``, in nats.
+        """Return the approximate information gain of a child order of ``shares``, in nats.
 
         This is the sum over bins of ``log(1 + P(bin is reached) / trials) / 2``.
         """
@@ -162,7 +162,7 @@ class DarkBelief:
 
     @classmethod
     def restore(cls, state: Mapping[str, Any]) -> Self:
-        """Rebuild the belief of a saved state."""
+        """Rebuild a belief from a saved state."""
         belief = cls(state["half_life"])
         belief.sizes = {key: Hazards.restore(one) for key, one in state["sizes"].items()}
         belief.tests = {key: RegressionResidualTest.restore(one) for key, one in state["tests"].items()}

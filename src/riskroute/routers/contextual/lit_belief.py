@@ -35,13 +35,13 @@ from riskroute.routers.public_data import PublicData
 
 _POSTING_FEATURES = 11  # features of a limit order, without venue effects
 _LEAST_FLOW = 1e-6  # shares added to every outflow, which is a divisor
-MOST_VENUES = 24  # venues with an effect of their own; later ones have none
+MOST_VENUES = 24  # maximum number of venues with an effect; further venues have none
 
 
 class _PostingFeatures(NamedTuple):
     """Features of limit orders at the best own-side price of each venue, ``(V,)`` or ``(V, _POSTING_FEATURES)``.
 
-    The profit of an order of ``n`` shares, in ``n`` half-spreads, is linear in ``fixed + fill * filled`` with the known
+    The profit of an order, in half-spreads per share, is linear in ``fixed + fill * filled`` with the known
     offset ``offset + fill * offset_filled``. ``fill`` is the expected filled fraction if the outflow until the horizon
     is exponential with mean ``outflow``. ``behind`` is the distance from the market's best price in half-spreads.
     ``there`` is false for venues with an empty queue or an unknown outflow: no order can be posted there.
@@ -121,7 +121,7 @@ class _FillModel:
                 regression.add(queue.filled(shares) < shares, row)
 
     def coefficients(self, horizon: float) -> Floats:
-        """Return intercept and slopes, ``(5,)``."""
+        """Return intercept and slopes for a horizon, ``(5,)``."""
         regression = self.classes.get(_key(horizon))
         return _prior_coefficients() if regression is None else regression.coef
 
@@ -166,8 +166,8 @@ class _PostingForecast(NamedTuple):
 class LitBelief:
     """Regressions of limit order outcomes, and of the sweep cost at the horizon, on market features.
 
-    ``half_life`` of observations is in days. ``venues`` have an effect each, in column order; all symbols share the
-    list, so that they can borrow from each other.
+    ``half_life`` is the half-life of observations, in days. ``venues`` lists the venues with an effect, in column
+    order; symbols share the list, so that they can borrow evidence from each other.
     """
 
     refit_every: ClassVar[int] = 20  # observed orders between fits
@@ -192,7 +192,7 @@ class LitBelief:
         self.lenders: Sequence[LitBelief] = ()  # beliefs of other symbols, to borrow evidence from
         self.estimate = self.limit.estimate  # last fit, with borrowed evidence
         self.volatility = 0.0  # variance of the mid, squared dollars per second; 0 before the first observation
-        self.roughness = 0.0  # the same in squared half-spreads, comparable across symbols
+        self.roughness = 0.0  # the same in squared half-spreads per second, comparable across symbols
         self.moments, self.last, self.resets, self.settled = 0, 0, 0, 0
         self.change = RegressionResidualTest(length=200)
         # venue effects and names of outflow features, by venue list, valid for one estimate
@@ -240,7 +240,7 @@ class LitBelief:
         self.estimate = self.limit.borrowed(others, self.borrowed_rows).estimate if others else self.limit.estimate
 
     def _variance_rate(self, market: MarketFeatures) -> float:
-        """Return the variance of the mid in squared dollars per second; before any data, from other symbols."""
+        """Return the variance of the mid in squared dollars per second; before any data, that of other symbols."""
         if self.moments:
             return self.volatility
         others = [other.roughness for other in self.lenders if other.moments]
@@ -259,7 +259,7 @@ class LitBelief:
     def _rows(
         self, public: PublicData, market: MarketFeatures, posted: _PostingFeatures
     ) -> MeanVarianceRegressionRows | None:
-        """Return regression rows for the smallest, middle and largest size at every venue, and pairs of the largest."""
+        """Return rows for the smallest, middle and largest size at every venue, and venue pairs for the largest."""
         context, half = public.context, market.half_spread
         venues = [v for v, name in enumerate(context.books.venues) if public.outcomes.get(name, {}).get("limit")]
         venues = [v for v in venues if posted.there[v]]
@@ -315,7 +315,7 @@ class LitBelief:
         return _PostingForecast(there.tolist(), cost, variance, float(var_coef[0]) * spread, horizon)
 
     def _fill_coefficients(self, horizon: float) -> Floats:
-        """Return the coefficients of the symbol's fill model, or of another symbol's before its first outcome."""
+        """Return the coefficients of the symbol's fill model; before the first outcome, of another symbol's model."""
         models = (self.fills, *(other.fills for other in self.lenders))
         return next((model for model in models if model.knows(horizon)), self.fills).coefficients(horizon)
 
@@ -346,7 +346,7 @@ class LitBelief:
 
     @classmethod
     def restore(cls, state: Mapping[str, Any], venues: list[str]) -> Self:
-        """Rebuild the belief of a saved state; call `borrow` after all symbols are rebuilt."""
+        """Rebuild a belief from a saved state; call `borrow` after all symbols are rebuilt."""
         belief = cls(state["half_life"], venues)
         belief.limit = MeanVarianceRegression.restore(state["limit"])
         belief.horizon_sweep = MeanVarianceRegression.restore(state["horizon_sweep"])
@@ -388,7 +388,7 @@ def _posting_tables(
 ) -> tuple[Integers, Matrix, Matrix, Matrix]:
     """Return the venues to post at, cost and own variance of limit orders there, ``(m, n)``, and their fill model.
 
-    The result equals `_posting_features` and `_fill_fraction` times the coefficients; the matrix is not built.
+    The results equal `_mean_features` and `_var_features` times their coefficients; these matrices are not built.
     """
     prices, queues, bids, asks = venues[0], venues[1], venues[2], venues[3]
     makers, flows, effects, trust = venues[4], venues[5], venues[6], coef[-1]

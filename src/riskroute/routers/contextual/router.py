@@ -1,4 +1,4 @@
-"""Contextual routers: the plan of least predicted cost plus risk charge, from the books and learned fill models."""
+"""Contextual routers: minimise predicted cost plus a risk charge, given the books and learned fill models."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ _NO_HORIZON = WaitOrTradeModel(np.zeros((0, 4)), np.zeros(2), 0.0, 0.0)  # nothi
 
 
 class PlanningProblem:
-    """Order, its books, and the router's beliefs about its symbol.
+    """Planning problem of one order: its books, and the router's beliefs about its symbol.
 
     The order is divided into at most ``units`` units. ``leak`` is the probability per 1,000 shares sent to a pool that
-    the best price fades; ``weight`` is the charge per dollar of excess over ``level`` basis points.
+    the best price fades; ``weight`` is the charge per dollar of cost above ``level`` basis points.
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class PlanningProblem:
     def excess(self, plan: WaitOrTradePlan, level: float) -> tuple[float, float]:
         """Return the probability that a plan costs more than ``level``, and its expected excess, in basis points."""
         if self.posting is None:
-            raise StateError("tail cost is defined for orders with a horizon only")
+            raise StateError("tail cost requires a horizon above 0, was 0")
         resting = self._fills()[0][len(self.pools) :]
         chance, excess = self.uncharged.excess(self.order, plan, resting, level / self.per_bp)
         return chance, excess * self.per_bp
@@ -144,7 +144,7 @@ class PlanningProblem:
         return min(self._simple_rules(tables.units), key=lambda rule: tables.forecast(rule).objective(price))
 
     def _simple_rules(self, units: int) -> list[WaitOrTradePlan]:
-        """Return dark-first+sweep, dark-first+post+sweep and rest-even+sweep as unit plans, if possible."""
+        """Return the feasible ones of dark-first+sweep, dark-first+post+sweep and rest-even+sweep as unit plans."""
         nothing = np.zeros(len(self.places), dtype=np.int64)
         rules = [WaitOrTradePlan(nothing, before=True)]
         venue = self.context.quickest_venue
@@ -161,7 +161,7 @@ class PlanningProblem:
         return rules
 
     def plan(self, chosen: WaitOrTradePlan, pools: tuple[str, ...]) -> Plan:
-        """Convert a unit plan to child orders; ``pools`` are pinged if there are shares to ping with."""
+        """Convert a unit plan to child orders; ``pools`` are pinged if any shares are left to ping with."""
         context = self.context
         sent = _shares(chosen.units, self.unit, context.shares)
         held: dict[str, dict[str, int]] = {"limit": {}, "dark_rest": {}}
@@ -182,7 +182,7 @@ class PlanningProblem:
 
 @lru_cache(maxsize=64)
 def _cut(shares: int, lot: int, units: int) -> tuple[int, Floats]:
-    """Return the shares per unit, and those in 0, 1 .. units of an order; the cached array must not be modified."""
+    """Return the shares per unit, and the shares in 0, 1 .. units; the cached array must not be modified."""
     unit = allocation_unit_shares(shares, lot, units)
     return unit, np.minimum(np.arange(-(-shares // unit) + 1.0) * unit, shares)
 
@@ -207,8 +207,8 @@ class _PendingOrder:
     """Routed order with outstanding reports or public data.
 
     ``horizon_sweep`` is the predicted cost per share of sweeping at the horizon. ``tail_class`` and ``per_bp`` belong
-    to the tail guard; the class is empty without it. ``rested`` holds pool, shares sent, shares filled and price of
-    children that rested.
+    to the tail guard; the class is empty without a guard. ``rested`` holds pool, shares sent, shares filled and price
+    of each child order that rested.
     """
 
     symbol: str
@@ -256,7 +256,7 @@ class ContextualGreedy(Router):
 
     Examples
     --------
-    Without a horizon or pools it is the sweep:
+    Without a horizon and without pools it sweeps:
 
     >>> from riskroute.routers.context import read_context
     >>> books = {"venues": {"A": {"bids": [[10.0, 900]], "asks": [[10.02, 900]]}}}
@@ -269,7 +269,7 @@ class ContextualGreedy(Router):
     memory: ClassVar[tuple[str, ...]] = ("lit_state", "dark_state", "tails", "venues", "pending", "routed")
     most_pending: ClassVar[int] = 10_000  # maximum number of open orders; the oldest are dropped
     # Minimum kappa under the tail guard: the charged excess is a sum over children, which ignores diversification over
-    # places; variance does not. The minimum falls by a third as the multiplier falls below 0.1.
+    # places; variance does not. The minimum falls by up to a third if the multiplier is below 0.1.
     guarded_kappa: ClassVar[float] = 0.15
     kappa: float = parameter(0.05, real_number, minimum=0, maximum=1000)
     guard_tails: bool = parameter(True, true_or_false)
@@ -283,7 +283,7 @@ class ContextualGreedy(Router):
     dark_beliefs: dict[str, DarkBelief] = field(init=False, repr=False)
     venues: list[str] = field(init=False, repr=False)
     pending: dict[str, _PendingOrder] = field(init=False, repr=False)
-    routed: Count = field(init=False, repr=False)  # number of orders so far
+    routed: Count = field(init=False, repr=False)  # number of orders routed
     tails: dict[str, TailGuard] = field(init=False, repr=False)  # by class of horizon and size
 
     def begin(self) -> None:
@@ -291,7 +291,7 @@ class ContextualGreedy(Router):
         self.pending, self.tails, self.routed = {}, {}, 0
 
     def symbol_beliefs(self, symbol: str) -> tuple[LitBelief, DarkBelief]:
-        """Return the beliefs of a symbol; a new one borrows from the others."""
+        """Return the beliefs about a symbol; those about a new symbol borrow from the others."""
         if symbol not in self.lit_beliefs:
             self.lit_beliefs[symbol] = LitBelief(self.lit_half_life, self.venues)
             self.dark_beliefs[symbol] = DarkBelief(self.dark_half_life)
@@ -300,7 +300,7 @@ class ContextualGreedy(Router):
         return self.lit_beliefs[symbol], self.dark_beliefs[symbol]
 
     def _link_lenders(self) -> None:
-        """Let every symbol borrow from all others; beliefs with data use the evidence at their next fit."""
+        """Let every symbol borrow from all others; beliefs with data use borrowed evidence from their next fit on."""
         for name, lit in self.lit_beliefs.items():
             self.dark_beliefs[name].lenders = [other for key, other in self.dark_beliefs.items() if key != name]
             lit.lenders = [other for key, other in self.lit_beliefs.items() if key != name]
@@ -352,7 +352,7 @@ class ContextualGreedy(Router):
         return max(self.kappa, guarded) * problem.per_bp
 
     def _update_tail_guard(self, problem: PlanningProblem, chosen: WaitOrTradePlan) -> None:
-        """Compare the tails of the chosen plan and the benchmark rule; only every few orders, because it is slow."""
+        """Compare the tails of the chosen plan and the benchmark rule every few orders: the comparison is slow."""
         if not self._guards(problem.context) or self.routed % TailGuard.update_every:
             return
         guard = self._guard(problem.context)
@@ -361,7 +361,7 @@ class ContextualGreedy(Router):
             guard.level = problem.quantile_level(rule, TailGuard.exceedance)
         chance, allowed = problem.excess(rule, guard.level)
         posted = None
-        if rule.before and rule.units.any():  # the rule posts: the outcome of its limit order alone is public
+        if rule.before and rule.units.any():  # the rule posts: without pings, the outcome of its limit order is public
             posted = problem.excess(WaitOrTradePlan(rule.units, before=False), guard.level)[1]
         ours = problem.excess(chosen, guard.level)[1]
         mid_sd = max(problem.mid_sd_bps, 1e-3)
@@ -503,7 +503,7 @@ class ContextualIds(Contextual):
     """Contextual router with information-directed sampling of dark pool sizes.
 
     It minimises squared regret per information gain. Candidates are the greedy plan, the best plans under posterior
-    draws, and the greedy plan with each resting child halved and doubled. The regret of a candidate is its mean gap to
+    draws, and the greedy plan with one resting child halved or doubled. The regret of a candidate is its mean gap to
     the best candidate over the draws; its information gain is that of the pool posteriors it would update.
 
     Parameters
@@ -511,8 +511,8 @@ class ContextualIds(Contextual):
     draws : int
         Number of posterior draws.
     orders_left : float
-        Number of future orders that benefit. The greedy plan is sent unless their expected gain exceeds the extra
-        regret of the candidate.
+        Number of future orders that benefit from the information. The greedy plan is sent unless their expected gain
+        exceeds the extra regret of the candidate.
 
     References
     ----------
@@ -546,7 +546,7 @@ class ContextualIds(Contextual):
 
 
 def _information(problem: PlanningProblem, plan: WaitOrTradePlan) -> float:
-    """Return the approximate information gain of a plan about pool sizes, in nats."""
+    """Return a plan's approximate information gain about pool sizes, in nats."""
     total = 0.0
     for (kind, pool), units in zip(problem.places, plan.units.tolist(), strict=True):
         if kind == "dark_rest" and units:
@@ -559,7 +559,7 @@ def _information(problem: PlanningProblem, plan: WaitOrTradePlan) -> float:
 
 
 def _neighbours(problem: PlanningProblem, plan: WaitOrTradePlan, units: int) -> list[WaitOrTradePlan]:
-    """Return the plan with each resting child halved and doubled, within ``units`` in total."""
+    """Return variants of the plan with one resting child halved or doubled, within ``units`` in total."""
     found = []
     for place, (kind, _) in enumerate(problem.places):
         if kind == "dark_rest":

@@ -1,6 +1,6 @@
 """Lagrange multiplier that caps the contextual router's expected shortfall at the benchmark rule's.
 
-Let ``t`` be the level that the best simple rule exceeds with 5 % of its orders. The expected shortfall of any plan is
+Let ``t`` be the level that 5 % of the best simple rule's orders exceed. The expected shortfall of any plan is
 at most ``t + E(cost - t)+ / 0.05``, with equality for the rule. Plans whose mean excess over ``t`` is no larger than
 the rule's therefore have no larger expected shortfall. The excess is charged, and the multiplier rises until the
 constraint holds. The guard uses the level that 4 % of the rule's orders exceed: where all pool fills cost the same, the

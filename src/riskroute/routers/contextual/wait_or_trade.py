@@ -61,7 +61,7 @@ class WaitOrTradePlan:
 class WaitOrTradeModel(NamedTuple):
     """Fill model of limit orders until the horizon, and the market at the horizon; amounts in dollars per share.
 
-    ``venues (V, 4)`` holds by venue the cost of a filled share, the log-odds of no fill for a zero move and log-ratio,
+    ``venues (V, 4)`` holds by venue the cost of a filled share, the log-odds of no fill at a move and log-ratio of 0,
     the shares in the queue, and the expected outflow until the horizon. ``slopes (2,)`` are those of the log-odds in
     the standardised move and in the log-ratio of queue to outflow. ``sweep`` is the expected cost of sweeping at the
     horizon, ``mid_sd`` the standard deviation of the mid until then.
@@ -111,14 +111,14 @@ class WaitOrTrade(NamedTuple):
     ) -> tuple[float, float]:
         """Return the probability that a plan costs more than ``level`` dollars, and its expected excess.
 
-        ``resting (J, U + 1)`` are the fills expected of orders that rest in pools.
+        ``resting (J, U + 1)`` are the expected fills of orders that rest in pools.
         """
         chance, excess = _plan_excess(self, order, resting, plan.units, plan.before, level)
         return chance, excess
 
 
 class WaitOrTradeTables(NamedTuple):
-    """Costs of one order without pool fills, in dollars: tables by unit of sweeps and limit orders, and pool prices."""
+    """Costs of one order without pool fills, in dollars: tables of sweeps and limit orders by unit, and pool prices."""
 
     shares: Floats  # as in WaitOrTrade
     sweep: Floats
@@ -134,7 +134,7 @@ class WaitOrTradeTables(NamedTuple):
     level: float = 0.0  # dollars per share
 
     def with_pools(self, fills: Moments) -> tuple[WaitOrTrade, Flags]:
-        """Return the charged tables of the order given the moments of pool fills, and the pools worth a ping."""
+        """Return the tables with tail charge, given the moments of pool fills, and the pools worth a ping."""
         tables, worth = _charged_with_pools(self, fills)
         return tables, worth
 
@@ -199,10 +199,10 @@ def _with_pools(order: WaitOrTradeTables, moments: Moments) -> tuple[WaitOrTrade
     late, width, first, pools = horizon.sweep, len(shares), len(order.cost), len(prices)
     resting = len(fills) - pools
     if fills.shape != spread.shape or fills.shape[1] != width or width < 2 or resting != len(extra):
-        raise InputError("fills must have one row per ping and resting order, and one column per unit")
+        raise InputError("fills must have one row per ping and per resting order, and one column for 0, 1 .. U units")
     misfit = order.cost.shape != order.variance.shape or order.cost.shape[1] != width or len(sweep) != width
     if misfit or resting not in (0, pools):
-        raise InputError("tables of an order must have one row per place and one column per unit")
+        raise InputError("tables of an order must have one row per place and one column for 0, 1 .. U units")
     cost, variance = np.empty((first + resting, width)), np.empty((first + resting, width))
     cost[:first], variance[:first] = order.cost, order.variance
     for j in range(resting):
@@ -280,7 +280,7 @@ def _forecast(tables: WaitOrTrade, units: Units, before: bool) -> tuple[float, f
 
 @njit(cache=True)
 def _trade_now_objectives(tables: WaitOrTrade, price: float) -> Floats:
-    """Return, for 0, 1 .. U waiting units, the objective of pinging pools with the remainder and trading the rest."""
+    """Return, for 0, 1 .. U waiting units, the objective of pinging pools with the other units, then sweeping."""
     shares, sweep, pools = tables.shares, tables.sweep, tables.pools
     fills, empty = pools.fills_if_any, pools.empty
     found = np.empty(len(shares))

@@ -71,7 +71,7 @@ class _Drift(NamedTuple):
 
     @property
     def variance(self) -> float:
-        """Predictive variance of the next move, a Student distribution with ``2 shape`` degrees of freedom."""
+        """Predictive variance of the next move: Student distributed, with ``2 shape`` degrees of freedom."""
         return self.scale / (self.shape - 1) * (1 + 1 / self.times)
 
     def draw(self, rng: np.random.Generator) -> tuple[float, float]:
@@ -141,7 +141,7 @@ class BayesFill(Router):
     decay: float = parameter(0.995, real_number, above=0, maximum=1)
     sample: bool = parameter(False, true_or_false)
     seed: int = parameter(0, whole_number, minimum=0)
-    # priors: no drift with a variance of one squared cent, and an outflow of one share in one second
+    # priors: zero mean move, a variance of one squared cent, and an outflow of one share in one second
     drift_prior: ClassVar[_Drift] = _Drift(0.0, 1.0, 2.0, 1e-4)
     rate_prior: ClassVar[tuple[float, float]] = (1.0, 1.0)
     # counts of fill classes, by size, venue and state
@@ -155,7 +155,7 @@ class BayesFill(Router):
     # number, sum and sum of squares of moves in dollars, by whether the order filled, and by venue and state
     drifts: dict[str, Annotated[list[float], msgspec.Meta(min_length=3, max_length=3)]] = field(init=False, repr=False)
     pending: dict[str, dict[str, str]] = field(init=False, repr=False)  # by open order: states of the venues posted at
-    learned: dict[str, list[str]] = field(init=False, repr=False)  # by order: keys of own fills, not to count twice
+    learned: dict[str, list[str]] = field(init=False, repr=False)  # by order: keys counted from own fills
     decisions: Count = field(init=False, repr=False)
 
     def begin(self) -> None:
@@ -185,9 +185,9 @@ class BayesFill(Router):
     def table(
         self, context: Context, venue: str, state: str, gain: float, rng: np.random.Generator | None = None
     ) -> Floats:
-        """Return the predictive moments of posting 0 .. all parts at a venue, ``(parts + 1, 6)``, or a posterior draw.
+        """Return predictive moments of posting 0 .. all parts at a venue, ``(parts + 1, 6)``, or posterior draws.
 
-        Columns are shares, mean and variance of the filled fraction, gain of a fill in dollars, and mean and variance
+        Columns are shares, mean and variance of the filled fraction, gain per filled share, and mean and variance
         of the move given no fill.
         """
         drift = self.drift(venue, state, filled=False)
@@ -279,7 +279,7 @@ def _venue_state(context: Context, venue: str) -> str:
 
 
 def _size_class(size: float) -> int:
-    """Return 0 up to a round lot of 100 shares, 1 up to five, 2 above."""
+    """Return the class of an order size: 0 up to 100 shares, 1 up to 500, 2 above."""
     return 0 if size <= 100 else 1 if size <= 500 else 2
 
 
@@ -309,7 +309,7 @@ def _compositions(venues: int, parts: int) -> Integers:
 
 
 def _fill_keys(venue: str, state: str, size: float) -> list[str]:
-    """Return the keys of fill counts, from the market's to the venue state's."""
+    """Return the keys of fill counts, from the most general (the market) to the venue's state."""
     kind = _size_class(size)
     return [f"{kind}", f"{kind}|{venue}", f"{kind}|{venue}|{state}"]
 

@@ -90,7 +90,7 @@ class Cmab(DarkAllocation):
 
 
 def _fill_index(index: str, tried: Vector, sums: Vector, time: int, rng: np.random.Generator) -> Vector:
-    """Return the filled fraction of each size by an index of `Cmab`, or by its ``mean``."""
+    """Return an index of the filled fraction by size: one of `Cmab`, or the ``mean``."""
     if index == "mean":
         return np.asarray(sums / np.maximum(tried, 1))
     if index == "ucb":

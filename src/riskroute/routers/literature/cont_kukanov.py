@@ -47,8 +47,8 @@ class _PlacementPrices:
     half_spread: float  # h
     taker: float  # taker fee (f)
     rebates: tuple[float, ...]  # by exchange: rebate of a fill (r_k), net of adverse selection
-    under: float  # penalty of a share missing at the horizon (lambda_u)
-    over: float  # penalty of a surplus share (lambda_o)
+    under: float  # penalty per share missing at the horizon (lambda_u)
+    over: float  # penalty per surplus share (lambda_o)
     impact: float = 0.0  # impact cost of every share sent (theta)
 
     @property
@@ -151,7 +151,7 @@ _FURTHEST = 2  # ticks behind the best price are capped here: 0, 1, or at least 
 
 @dataclass(frozen=True)
 class _OutflowSample:
-    """Horizon of a past order and, by venue, ticks behind the best price, outflow, and earlier outflow per second."""
+    """Horizon of a past order and, by venue, ticks behind the best price, outflow, and outflow rate before arrival."""
 
     horizon: Positive
     queues: dict[str, tuple[int, Count, NonNegative]]
@@ -163,7 +163,7 @@ class ContKukanov(Router):
 
     Every past order is a joint sample of the outflows of all queues, from public data: shares ahead that traded or were
     cancelled, and trades beyond them. Samples are scaled to recent trading activity and to the horizon. Where a venue
-    stood at another distance from the best price than now, the nearest sample in time at the same distance replaces it.
+    stood at another distance from the best price than now, the nearest sample in time at the present distance is used.
     Buy and sell orders are pooled.
 
     The penalty of a missing share is the cost of taking now plus the recent mean rise of the sweep cost until the
@@ -171,7 +171,7 @@ class ContKukanov(Router):
     because costs are measured from the arrival mid; the paper's reduction of rebates would count it twice and is an
     option (``adverse``). Orders are not overbooked, since surplus fills are not unwound.
 
-    With too few samples, and for a horizon of 0, it sweeps.
+    With fewer than ``least`` samples, or a horizon of 0, the router sweeps.
 
     Parameters
     ----------
@@ -217,7 +217,7 @@ class ContKukanov(Router):
     scaled: bool = parameter(True, true_or_false)
     behind: int = parameter(0, whole_number, minimum=0, maximum=_FURTHEST)
     moments: list[_OutflowSample] = field(init=False, repr=False)
-    # the same by venue as an array, (n, 4): ticks, outflow, earlier outflow per second, horizon; NaN if it was absent
+    # samples by venue, (n, 4): ticks, outflow, outflow rate before arrival, horizon; NaN where the venue was absent
     past: dict[str, Floats] = field(init=False, repr=False, compare=False)
     missing: tuple[NonNegative, float] = field(init=False, repr=False)  # unfilled weight, weighted rise of the sweep
     moves: dict[str, tuple[NonNegative, float]] = field(init=False, repr=False)  # by venue: filled weight, adverse move
@@ -322,15 +322,15 @@ class ContKukanov(Router):
 class DarkFirstContKukanov(DarkFirstRule):
     """Ping dark pools with the whole order, then place the remainder as `ContKukanov` does.
 
-    Pool fills reduce the shares to take first: with one exchange the optimal limit order does not depend on the size of
-    an order that is large enough.
+    Pool fills first reduce the shares to take: with one exchange, the optimal limit order is the same for all
+    sufficiently large orders.
 
     Parameters
     ----------
     mode, memory_weight, cap, min_saving
-        Of `DarkFirstRule`.
+        As in `DarkFirstRule`.
     steps, remembered, least, adverse, scaled, behind
-        Of `ContKukanov`.
+        As in `ContKukanov`.
     """
 
     name: ClassVar[str] = "dark-first+cont-kukanov"

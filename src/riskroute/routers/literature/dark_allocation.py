@@ -77,7 +77,7 @@ class PendingDarkAllocation:
 class DarkAllocation(Router):
     """Base class of routers that split an order over dark pools and sweep the remainder.
 
-    Pools that save nothing against the sweep are skipped. A method implements `allocate`, and learns from single
+    Pools that save nothing against the sweep are skipped. A subclass implements `allocate`, and learns from single
     children (`learn_child`) or from complete allocations (`learn_round`). New pools may appear at any time.
     """
 
@@ -134,7 +134,7 @@ class DarkAllocation(Router):
         )
 
     def plan_of(self, context: Context, task: DarkAllocationTask, given: Units) -> Plan:
-        """Return the plan that pings pools with units and takes the remaining shares immediately."""
+        """Return the plan that pings pools with the given units and takes the remaining shares immediately."""
         dark = {pool: int(units) * task.unit for pool, units in zip(task.pools, given, strict=True) if units}
         over = sum(dark.values()) - context.shares
         if over > 0:  # the last unit is smaller
@@ -188,7 +188,7 @@ def _comb_sample(chances: Floats, start: float) -> Units:
 def _greedy_units(values: Floats, units: int, rng: np.random.Generator | None = None) -> Units:
     """Allocate units one by one to the pool with the largest marginal value, while it is not negative.
 
-    Marginal values ``(K, V)`` must not increase. Units worth 0 are allocated too: pinging is free and informative.
+    Marginal ``values (K, V)`` must not increase. Units of value 0 are allocated too: pinging is free and informative.
     """
     pools, sizes = values.shape
     lots = rng.permutation(pools) if rng is not None else np.arange(pools)
@@ -200,7 +200,7 @@ def _greedy_units(values: Floats, units: int, rng: np.random.Generator | None = 
 
 @dataclass
 class _BinCounts:
-    """By size bin: children that ended there, and children that reached it (D and N), as of ``time``."""
+    """Children that ended in each size bin, and children that reached it (D and N), as of ``time``."""
 
     time: int
     ended: list[NonNegative] = field(default_factory=list)
@@ -224,9 +224,9 @@ class KaplanMeier(DarkAllocation):
         Trials of a size before its estimate is trusted (n0). The first unit needs ``least`` times the logarithm of the
         number of orders: otherwise bad luck at the start would exclude a pool for ever.
     delay_cost : float
-        Cost of an unfilled share, in dollars (e); lots not worth it are swept immediately.
+        Cost of an unfilled share, in dollars (e); lots with a negative expected value are swept immediately.
     half_life : float
-        Seconds, for ``discounted``.
+        Half-life of counts in seconds, for ``discounted``.
     epsilon, delta : float
         Optimality gap and failure probability of the theorem.
     seed : int
@@ -274,7 +274,7 @@ class KaplanMeier(DarkAllocation):
         return _optimistic_tails(tails, tried, needed)
 
     def _decay(self, nanoseconds: int) -> float:
-        """Return the weight of counts of that age."""
+        """Return the weight of counts of this age."""
         seconds = max(nanoseconds, 0) / 1e9
         return float(0.5 ** (seconds / self.half_life)) if self.mode == "discounted" else 1.0
 
@@ -355,7 +355,7 @@ _EXPONENTS = np.linspace(-1.0, 4.0, 501)  # grid of the likelihood search
 
 @dataclass
 class _FillCounts:
-    """Children without fills, partial fills with the sum of their log sizes, and full fills of 1, 2 .. units."""
+    """Counts of unfilled children, of partial fills with the sum of their log sizes, and of full fills by units."""
 
     empty: Count = 0
     some: Count = 0
@@ -367,14 +367,14 @@ class _FillCounts:
 class ParMl(DarkAllocation):
     """Allocate lots greedily by a fitted zero-inflated power law of dark pool sizes, then sweep.
 
-    The model is ``p(0) = a`` and ``p(s) = (1 - a) s^-b / sum of u^-b over u = 1 .. V``, in lots of orders up to ``V``,
-    as the authors fitted to their data. Two parameters per pool are learned quickly, but stay biased where the model is
+    The model is ``p(0) = a`` and ``p(s) = (1 - a) s^-b / sum of u^-b over u = 1 .. V``, in lots of orders up to ``V``;
+    the authors fitted it to their data. Two parameters per pool are learned quickly, but stay biased where the model is
     wrong. The censored likelihood separates: ``a`` is the fraction of unfilled children; a grid search finds ``b``.
 
     Parameters
     ----------
     delay_cost : float
-        Cost of an unfilled share, in dollars; lots not worth it are swept immediately.
+        Cost of an unfilled share, in dollars; lots with a negative expected value are swept immediately.
     seed : int
         Seed of tie-breaking.
 
@@ -467,11 +467,11 @@ class RaUcb(ParMl):
     Parameters
     ----------
     delay_cost : float
-        Cost of an unfilled share, in dollars; lots not worth it are swept immediately.
+        Cost of an unfilled share, in dollars; lots with a negative expected value are swept immediately.
     seed : int
         Seed of tie-breaking.
     width : float
-        Degree of optimism; 0 is `ParMl`.
+        Degree of optimism; 0 is the maximum likelihood fit.
     """
 
     name: ClassVar[str] = "ra-ucb+sweep"

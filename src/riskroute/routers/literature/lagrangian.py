@@ -24,7 +24,7 @@ from riskroute.routers.literature.dark_allocation import (
     sample_dark_allocation,
 )
 
-_FLOOR_ROUNDS = 100  # rounds with a minimum share per pool of a tenth of the equal share
+_FLOOR_ROUNDS = 100  # first rounds, in which every pool gets at least a tenth of an equal share
 
 
 @dataclass
@@ -61,7 +61,7 @@ class Lagrangian(_DarkShares):
     Parameters
     ----------
     step : float
-        The n-th step size is ``step / n`` (c); larger values learn faster and average the noise less.
+        Scale of the steps (c): step n is ``step / n``; larger values learn faster and average the noise less.
     constant_step : float, optional
         Constant step size, for pools that change; default: decreasing steps.
     seed : int
@@ -130,15 +130,15 @@ def _project_on_simplex(point: Sequence[float], floor: float = 0.0) -> list[floa
 class Reinforcement(_DarkShares):
     """Split each order over the pools in proportion to their savings so far, then sweep.
 
-    Order and pool sizes may be any stationary sequence. Shares converge to equal *average* savings per share sent, not
-    marginal ones, and pools that cannot keep up die out: simple, but not optimal.
+    Order and pool sizes may be any stationary sequence. In the limit *average* savings per share sent are equal,
+    not marginal ones, and pools with lower average savings get nothing: simple, but not optimal.
 
     Parameters
     ----------
     weighted : bool
         Weight fills by their saving.
     start : float
-        Initial saving of every pool, in completely filled first orders.
+        Initial saving of every pool, in multiples of the saving of a completely filled first order.
     seed : int
         Seed of the rounding.
     """
@@ -148,7 +148,7 @@ class Reinforcement(_DarkShares):
     weighted: bool = parameter(True, true_or_false)
     start: float = parameter(1.0, real_number, minimum=1e-9, maximum=1e9)
     seed: int = parameter(0, whole_number, minimum=0)
-    scale: NonNegative = field(init=False, repr=False)  # saving of the first order if filled completely; 0 before it
+    scale: NonNegative = field(init=False, repr=False)  # ``start`` times the saving of a full first order; 0 before
 
     def begin(self) -> None:
         super().begin()

@@ -49,7 +49,7 @@ Part = tuple[tuple[tuple[int, int], ...], ...]
 # Cost per unit and per squared unit of every slot, and the limit on their sum.
 _LinearCut = tuple[Vector, Vector, float]
 
-_GRID = 1000  # steps into which the units are divided, or more for small caps
+_GRID = 1000  # minimum number of steps into which many units are divided; small caps need more
 _CAP_STEPS = 60  # minimum steps of the smallest cap
 
 
@@ -64,7 +64,7 @@ class _Certificate:
 def certify(information: SymmetricInformation, target: float, max_parts: int) -> _Certificate:
     """Bound the largest leverage, if possible by ``target``, with at most ``max_parts`` parts.
 
-    The search stops early at an allocation above the target: then the design, not the proof, must be improved.
+    The search stops early at a leverage above the target: then the design, not the proof, must be improved.
     """
     search = _Search(information)
     numbers = itertools.count()
@@ -291,7 +291,7 @@ class _Search:
             sum(low for low, _ in ranges) + self.groups.lows[g] * (len(self.groups.members[g]) - len(ranges))
             for g, ranges in enumerate(part)
         )
-        gap = 0 if self.grid.step == 1 else 1  # halves of fractional amounts share their end
+        gap = 0 if self.grid.step == 1 else 1  # halves of fractional amounts have a common end
         widest, chosen = 0.0, None
         for g, ranges in enumerate(part):
             positions = list(enumerate(ranges))
@@ -368,7 +368,7 @@ def certify_by_majorant(lattice: Lattice, whitening: Matrix, cut: _LinearCut | N
     Features ``f`` are ``(v, v^2)`` of amounts in units, all ``v`` first; ``whitening`` is ``(2 m, r)``.
     """
     form = _Form(lattice, whitening, cut)
-    tried = {price: form.bound(price) for price in (-4.0, -2.0, -1.0, -0.5, 0.0, 0.5, 1.0)}  # of the known square
+    tried = {price: form.bound(price) for price in (-4.0, -2.0, -1.0, -0.5, 0.0, 0.5, 1.0)}  # multipliers
     for width in (0.5, 0.25):
         best = min(tried, key=lambda price: tried[price])
         for price in (best * (1 - width), best * (1 + width)):
@@ -422,11 +422,11 @@ class _Form:
         return float(offset) + self.reach_within(slope, (1 + larger) * self.blocks)
 
     def reach_within(self, slope: Vector, blocks: Matrix | None = None) -> float:
-        """Bound the function of `reach` over the vectors that pass the cut, with the best of some multipliers of it."""
+        """Bound the function of `reach` over the vectors that pass the cut, with the best of several dual prices."""
         best = self.reach(slope, blocks)
         if self.cut is not None:
             score, limit = self.cut
-            for multiplier in 4.0 ** np.arange(-2, 16):  # the bound is convex in it: stop when it rises
+            for multiplier in 4.0 ** np.arange(-2, 16):  # the bound is convex in the multiplier
                 found = multiplier * limit + self.reach(slope - multiplier * score, blocks)
                 if found > best:
                     break

@@ -34,7 +34,7 @@ MOST_KINDS = 4  # with more kinds of slots, symmetry reduces the problem too lit
 def large_design(lattice: Lattice, tolerance: float) -> Design:
     """Return a design over all vectors of the lattice; its handles are vectors of units.
 
-    The target is ``bound <= (1 + tolerance) * rank``; with many different bounds of slots ``bound`` may be larger.
+    The target is ``bound <= (1 + tolerance) * rank``; ``bound`` may be larger if slots have many different bounds.
     """
     # the sum is fixed, so amounts above the minimums span the same features, and more slots are identical
     lows = np.maximum(lattice.lows, lattice.units - (lattice.highs.sum() - lattice.highs))
@@ -101,7 +101,7 @@ def _outside(information: SymmetricInformation, lattice: Lattice) -> Orbit | Non
 
 
 def _first_orbits(lattice: Lattice, groups: SymmetryGroups) -> list[Orbit]:
-    """Return initial orbits: some slots full and others sharing the rest evenly, and random ones, so that they span.
+    """Return initial orbits: some slots full and others sharing the rest evenly, and random ones, to span all.
 
     Under an invariant design the largest leverages are of the first kind: the slots' own terms are convex in an amount,
     then concave, then convex again, so amounts are equal or at an end of their range.

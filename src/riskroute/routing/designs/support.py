@@ -1,6 +1,6 @@
 """Explicit support of an invariant design: allocations with weights.
 
-An orbit stands for all its permutations, which may be astronomically many. A few families of each are nearly as
+An orbit stands for all its permutations, which may be astronomically many. A few families per orbit are nearly as
 informative, with weights fitted so that the explicit information matrix is close to the invariant one: if the invariant
 matrix is at most ``1 / s`` times the explicit one (in the Loewner order), no leverage grows by more than ``1 / s``.
 In coordinates in which the invariant matrix is the identity, ``s`` is the smallest eigenvalue of the explicit one, so

@@ -114,7 +114,7 @@ class SymmetricInformation:
         return cls(groups, totals, spread / np.maximum(groups.sizes - 1, 1)[:, None, None])
 
     def roots(self) -> tuple[Matrix, list[Matrix]]:
-        """Return ``R`` with ``R R'`` the (pseudo-)inverse, of the block of totals and of each block of deviations."""
+        """Return ``R`` with ``R R'`` the (pseudo-)inverse, for the block of totals and for each block of deviations."""
         return _inverse_root(self.totals), [_inverse_root(block) for block in self.deviations]
 
     @property

@@ -30,7 +30,7 @@ function alerts(state) {
   const say = (bad, ...words) => found.push(make("p", { class: bad ? "bad" : "" }, ...words));
   if (state.failed) say(true, make("b", {}, "The engine has failed; restart the service: "), state.failed);
   if (state.halted) say(true, make("b", {}, `Trading is halted, by ${state.halted_by}: `), state.halted);
-  if (state.status === "starting") say(false, "Starting: waiting for venues to report children sent before the start.");
+  if (state.status === "starting") say(false, "Starting: waiting for venues to report on children sent before the start.");
   if (state.router.out) say(false, make("b", {}, "The safe router decides: "), state.router.out);
   const { refits } = state.service;
   if (refits?.lags) say(false, make("b", {}, "Learning lags: "), `a refit has been due for ${seconds(refits.overdue)}, and ${plural(state.router.waiting_to_learn, "settled order waits", "settled orders wait")}; belief ${number(state.router.belief)} decides.`);
