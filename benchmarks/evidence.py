@@ -74,7 +74,7 @@ def candidates() -> dict[str, Policy]:
 
 
 def tuned(problems: list[Problem], start: str) -> str:
-    """Return the label, among those that begin with ``start``, of the least geometric mean regret over problems."""
+    """Return the label that begins with ``start`` and has the lowest geometric mean regret over problems."""
     tried = {label: policy for label, policy in candidates().items() if label.startswith(start)}
     jobs = [(problem, tried, HORIZON, TUNING_RUNS, 1) for problem in problems]
     found = side_by_side(final_regret, jobs)

@@ -56,7 +56,7 @@ def ask(address: Address, method: str, path: str, token: str, body: str = "") ->
         connection.close()
 
 
-# what the other clients do, in a process of their own
+# load generators, which run in a separate process
 
 
 def send_orders(address: Address, label: str) -> None:
@@ -104,7 +104,7 @@ def _keep_open(address: Address, request: bytes, number: int) -> None:
 
 @contextmanager
 def others(do: Callable[[Address, str], None], address: Address, label: str) -> Iterator[None]:
-    """Run other clients in a process of their own."""
+    """Run other clients in a separate process."""
     process = multiprocessing.get_context("spawn").Process(target=do, args=(address, label), daemon=True)
     process.start()
     time.sleep(sized(5.0, 2.0))

@@ -188,7 +188,7 @@ METHODS = ("expgrad", "exp3", "parml", "optkm")
 
 @dataclass(frozen=True)
 class AgarwalResult:
-    """Units filled a round by setting and method, and the statements.
+    """Units filled per round by setting and method, and the statements.
 
     ``late`` has the means over the last tenth of the rounds, ``best`` the mean fill of the best split of known pools.
     """
@@ -263,7 +263,7 @@ def _statements(
 
 
 def _order_size(name: str) -> str:
-    """Return the order size in words where several settings have as many pools.
+    """Return the order size in words for settings that differ only in order size.
 
     >>> _order_size("48 pools, 50")
     ', orders of 50 units'

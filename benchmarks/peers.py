@@ -258,7 +258,7 @@ def main() -> None:
     peers = []
     for package, make in PEERS.items():
         if importlib.util.find_spec(package) is None:
-            say(f"{package} is not installed and left out")
+            say(f"{package} is not installed and is left out")
         else:
             peers += make(game)
     kernel_rates, round_rates = measure(environment, peers, game)

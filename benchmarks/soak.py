@@ -62,7 +62,7 @@ MOST_TO_MEDIAN, MOST_TO_BASELINE, MOST_GROWTH = 5.0, 3.0, 1.1
 
 
 class Run(NamedTuple):
-    """Latencies in seconds, refusals by sentence, memory in MB per second of the run, and the last metrics."""
+    """Latencies in seconds, refusals by message, memory in MB once per second, and the final metrics."""
 
     waits: list[float]
     refused: Counter[str]
@@ -114,7 +114,7 @@ def run(folder: Path, filled: Path, snapshot_every: int) -> Run:
 
 
 def send_orders(service: ServiceProcess, seconds: float) -> tuple[list[float], Counter[str], list[float]]:
-    """Send orders at a steady rate; return latencies, refusals by sentence, and the memory of the service over time."""
+    """Send orders at a steady rate; return latencies, refusals by message, and the memory of the service over time."""
     host, _, port = service.listen.partition(":")
     label, count = f"{time.time_ns()}", round(seconds * RATE)
     waits: list[float] = []

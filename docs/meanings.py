@@ -199,7 +199,7 @@ LIVE_LOG: Meanings = {
 LIVE_ROUTER: Meanings = {
     "name": ("", "`NAME` or `NAME:KEY=VALUE,...`, see [The routers](routers.md)."),
     "state": ("", "Router state to start from, written by `riskroute study`."),
-    "refit_every": ("orders", "0 updates after every order; otherwise a background worker refits after this many."),
+    "refit_every": ("orders", "0 updates after every order; otherwise a worker process refits after this many orders."),
     "decision_ms": ("milliseconds", "Decision time above which the router is taken out of service. Default: no limit."),
 }
 
