@@ -161,7 +161,7 @@ class Day(NamedTuple):
 
 
 def days(folder: Path) -> list[Day]:
-    """Fold the orders of one day after the other, with snapshots as an engine takes them."""
+    """Fold the orders of one day after another, with snapshots as an engine takes them; return the sizes."""
     path = folder / "state"
     store, found = SqliteStateStore(path, "main"), list[Day]()
     log = SqliteLog(folder / "empty.sqlite")
@@ -220,7 +220,7 @@ def main() -> None:
 
 
 def report(runs: dict[str, Run], held: list[tuple[str, bool]]) -> None:
-    """Print both runs; return which targets hold."""
+    """Print both runs; append every target and its outcome to ``held``."""
     rows, late = [], {}
     for label, one in runs.items():
         middle, late[label] = np.percentile(one.waits, [50, 99])
