@@ -1,4 +1,4 @@
-"""Speed of backtests: orders per second of simple routers over five venues, seconds per day prepared, and memory.
+"""Speed of backtests: orders per second of simple routers over five venues, generation time per day, and memory.
 
 Routers play in turn on one core. Memory is measured in a separate process that plays the days in sequence. It excludes
 pages of mapped files, which the system can reclaim.
@@ -46,7 +46,7 @@ print(int(status["RssAnon"].split()[0]) / 1e6, int(status["VmHWM"].split()[0]) /
 
 
 def played(name: str, days: list[MarketDay]) -> int:
-    """Play a router on one core; return its number of orders."""
+    """Play a router on one core; return the number of orders played."""
     horizon = 60.0 if "post" in name or "rest" in name else 0.0
     config = BacktestConfig(orders=ORDERS * DAYS // PLAYED, horizon=horizon)
     return play_routers([Candidate(name, name)], days[:PLAYED], config, backend=Backend("local", 1)).orders.height

@@ -43,13 +43,13 @@ Statement = tuple[str, str]  # place in the paper, and text
 HORIZON = sized(100_000, 300)
 FULL_RUNS = sized(50, 2)
 CONSTANT, DELTA = sized((0.01, 0.015, 0.02, 0.025), (0.02,)), sized((None, 0.01, 0.05, 0.1), (0.01,))
-# Instances on which the constants are chosen.
+# Instance numbers on which the constants are chosen.
 FIRST = {"figure2": range(sized(12, 1)), "autocorrelation": range(sized(4, 1))}
 
-# Instances on which the other choices are made.
+# Instance numbers on which the other choices are made.
 SOME = {"figure2": range(sized(4, 1)), "autocorrelation": range(sized(2, 1))}
 
-# Instances among which those of the figures are chosen.
+# Instance numbers among which those of the figures are chosen.
 ALL = {"figure2": range(sized(60, 1)), "autocorrelation": range(sized(30, 1)), "nonstationary": range(sized(25, 1))}
 
 # Runs of a trial before the last stage.
@@ -67,9 +67,9 @@ TABLE: dict[str, Sequence[Any]] = {
     "table_base_variance": sized((0.1, 1.0, 10.0), (1.0,)),
 }
 CHANGES, FEWER = sized((3, 10), ()), 8
-"""Other numbers of changes, and the number of instances for each."""
+"""Other numbers of coefficient changes, and the number of settings tried with each."""
 
-# Instances that are played with all runs.
+# Number of instances that are played with all runs.
 CONFIRMED = {"figure2": 5, "autocorrelation": 2, "nonstationary": 2}
 
 BOOKS = sorted({claim.experiment for claim in CLAIMS} - set(DEPENDS))
@@ -117,7 +117,7 @@ class JointTrial:
 
     @property
     def departures(self) -> int:
-        """Number of choices that differ from ours."""
+        """Number of choices that differ from our defaults."""
         return sum(value != getattr(DEFAULT, name) for name, value in self.choices.items())
 
 
@@ -131,7 +131,7 @@ def best_joint_trial(trials: Sequence[Trial]) -> JointTrial:
 
     Trials of two experiments are compatible if they agree in every choice that both depend on. So the shared choices
     are enumerated, and choices of one experiment alone, such as its instance, are made separately for each. Ties go to
-    the setting with the fewest departures from ours, then to the first one tried.
+    the setting with the fewest departures from our defaults, then to the first one tried.
     """
     if not trials:
         raise InputError("no trials given")
@@ -243,7 +243,7 @@ class Search:
         return new
 
     def screen(self, settings: Sequence[PaperChoices], instances: dict[str, range]) -> list[Trial]:
-        """Try figures 2 and 4 and the autocorrelation under some settings, on some instances."""
+        """Try figures 2 and 4 and the autocorrelation experiment under some settings, on some instances."""
         found = self.add("figure4", settings, SCREENED["figure4"])
         for name, numbers in instances.items():
             each = [with_choice(one, OWN[name], number) for one in settings for number in numbers]
@@ -260,7 +260,7 @@ def distinct(trials: Iterable[Trial], names: Sequence[str]) -> dict[tuple[Any, .
 
 
 def best_constants(trials: Sequence[Trial], count: int) -> list[PaperChoices]:
-    """Return the settings of the shared choices with most statements on their best third of instances."""
+    """Return the settings of the shared choices in which most statements hold on the best third of instances."""
     shared = DEPENDS["instances"]
 
     def merit(group: Sequence[Trial]) -> float:
@@ -307,7 +307,7 @@ def search(runner: TrialRunner) -> tuple[Search, JointTrial]:
 
 
 def on_instances(name: str, leaders: Sequence[PaperChoices]) -> list[PaperChoices]:
-    """Return the leading settings on every instance of an experiment, without settings that are the same for it."""
+    """Return the leading settings on every instance of an experiment, without duplicates in its own choices."""
     plain = [as_choices({field: getattr(one, field) for field in DEPENDS[name]}) for one in leaders]
     found = [with_choice(one, OWN[name], number) for one in dict.fromkeys(plain) for number in ALL[name]]
     if name == "nonstationary":
@@ -326,7 +326,7 @@ def with_choices(choices: PaperChoices, changed: dict[str, Any]) -> PaperChoices
 
 
 def leading_instances(name: str, trials: Sequence[Trial], leader: PaperChoices) -> list[PaperChoices]:
-    """Return a setting on the instances on which most statements held."""
+    """Return the settings that agree with ``leader``, on the instances on which most statements held."""
     shared = [field for field in DEPENDS[name] if field in DEPENDS["instances"]]
     fitting = [one for one in trials if all(one.choices[field] == getattr(leader, field) for field in shared)]
     ranked = sorted(fitting, key=lambda one: len(one.held), reverse=True)
@@ -360,7 +360,7 @@ def print_statements(trials: Sequence[Trial], joint: JointTrial) -> None:
 
 
 def spread(values: Sequence[Any], name: str) -> str:
-    """Return values as a comma-separated list; None is ours."""
+    """Return values as a comma-separated list; None stands for our default."""
     return ", ".join("ours" if value is None else f"{value}" for value in values)
 
 

@@ -99,7 +99,7 @@ class FixedPlan(Router):
 
 
 class _Averaging(ContextualGreedy):
-    """A contextual router that keeps its tables by place, in basis points."""
+    """A contextual router that records the cost tables of every place, in basis points."""
 
     def begin(self) -> None:
         super().begin()
@@ -123,11 +123,11 @@ class _Averaging(ContextualGreedy):
 
 
 def best_fixed_plan(days: Sequence[MarketDay], config: BacktestConfig) -> Candidate:
-    """Return the fixed plan, among those the router may send, that is best on the mean tables of some days."""
+    """Return the plan with the lowest objective under the mean cost tables of some days, as fixed fractions."""
     router = _Averaging(kappa=config.kappa, guard_tails=False)
     for day in days:
         play_day(router, day_to_play(day, config), seed=config.seed)
-    half = len(router.sweeps) // 2  # the earlier half is from before the router had learned
+    half = len(router.sweeps) // 2  # skip the first half: the router was still learning
     names = [place for place, seen in router.sums.items() if len(seen) > half]
     means = [np.mean(router.sums[place][-half or None :], axis=0) for place in names]
     last = router.pinged[-1]
@@ -358,14 +358,14 @@ def _in_hindsight(
 
 
 def _first_day(found: BacktestResult) -> float:
-    """Return the exploration cost of the first day's orders, in basis points."""
+    """Return the mean exploration cost per order on the first day, in basis points."""
     orders = found.tables.orders.filter((polars.col("router") == OURS) & (polars.col("day") == str(found.days[0].date)))
     spent = orders.select((1e4 * polars.col("exploration") / (polars.col("shares") * polars.col("mid"))).mean()).item()
     return float(spent or 0.0)
 
 
 def _elsewhere(kept: Path, cache: PlayCache, backend: Backend) -> list[bool]:
-    """Check that the router is not worse on urgent orders, without pools and on recordings."""
+    """Check the excess cost over the rule on urgent orders, without pools and on recordings; return the verdicts."""
     rows, worst = [], -1.0
     places = [
         ("dark", (0.0,)),
@@ -403,7 +403,7 @@ def _elsewhere(kept: Path, cache: PlayCache, backend: Backend) -> list[bool]:
 
 
 def _harder(days: Sequence[MarketDay], cache: PlayCache, backend: Backend) -> list[bool]:
-    """Check that the gain survives every stress."""
+    """Check that the saving is significant under every stress; return the verdict in a list."""
     rows, survives = [], True
     usual = _config(SIZES[-1], WAITS[len(WAITS) // 2], 0.05, OURS)
     for name, harder in WORLDS.items():
@@ -422,7 +422,7 @@ def _harder(days: Sequence[MarketDay], cache: PlayCache, backend: Backend) -> li
 
 
 def _placebos(days: Sequence[MarketDay], cache: PlayCache, backend: Backend) -> list[bool]:
-    """Check that books of another time do not help: a gain from them would be a leak from the future."""
+    """Check that books from another time do not lower the objective, which would reveal a look-ahead leak."""
     config = _config(SIZES[-1], WAITS[len(WAITS) // 2], 0.05, FIXED, OURS, FREE, KNOWING)
     found = _played("dark", days, config, cache, backend)
     objectives = {name: found.comparison.routers[name].objective_bps for name in (OURS, FREE, FIXED, KNOWING)}

@@ -24,7 +24,7 @@ def _pool() -> ProcessPoolExecutor:
 
 
 def side_by_side(call: Callable[..., Any], jobs: Sequence[tuple[Any, ...]]) -> list[Any]:
-    """Return ``call(*job)`` of every job, in order; on a terminal, show how many are finished."""
+    """Return ``call(*job)`` for every job, in order; on a terminal, show how many are finished."""
     done = []
     play = map if quick() else _pool().map
     for result in play(call, *zip(*jobs, strict=True)):
@@ -37,7 +37,7 @@ def side_by_side(call: Callable[..., Any], jobs: Sequence[tuple[Any, ...]]) -> l
 def final_regret(
     problem: Problem | Environment, policies: dict[str, str | Policy], horizon: int, runs: int, seed: int
 ) -> dict[str, NDArray[np.float64]]:
-    """Return the `steady_regret` of every run at the horizon, by policy."""
+    """Return the `steady_regret` of every run at the horizon, by policy label."""
     result = simulate(problem, policies, horizon, runs, seed, checkpoints=1)
     return {label: one.steady_regret[:, -1] for label, one in result.policies.items()}
 

@@ -122,7 +122,7 @@ def frank_wolfe(features: Matrix, tolerance: float, limit: float) -> Reached:
 
 
 def serve_cvxpy(pipe: Connection) -> None:
-    """Solve for the last features whenever ``None`` is sent; runs in a separate process.
+    """Solve for the features received last whenever ``None`` arrives; runs in a separate process.
 
     Two reformulations favour cvxpy. ``X' diag(w) X`` is written as ``X' (w * X)``: the same matrix, without
     forming the K x K diagonal one. And the features are whitened first, which changes no leverage, because the solver
@@ -143,7 +143,7 @@ def serve_cvxpy(pipe: Connection) -> None:
 
     features = gaussian_features(50)
     with threadpool_limits(1, "blas"):
-        solve(features)  # warm
+        solve(features)  # warm-up
         pipe.send("ready")
         while True:
             message = pipe.recv()
@@ -239,7 +239,7 @@ def leverage_passes() -> list[bool]:
 
 
 def time_designs(features: Matrix) -> tuple[Timing, dict[float, Timing]]:
-    """Time leverage passes and designs in turn, warm."""
+    """Time leverage passes and designs in turn, after a warm-up."""
     middle = np.linalg.inv(features.T @ features / len(features))
 
     def leverage_pass() -> Vector:
@@ -265,7 +265,7 @@ def check_design(features: Matrix, tolerance: float) -> None:
     weights[design.actions] = design.weights
     excess = largest_excess(features, weights)
     if excess > tolerance * (1 + 1e-6):
-        raise AssertionError(f"g_optimal reached an excess of {excess:.3g}, wanted {tolerance:g}")
+        raise AssertionError(f"g_optimal reached an excess of {excess:.3g}, expected at most {tolerance:g}")
 
 
 def cell(timing: Timing, limit: float) -> str:

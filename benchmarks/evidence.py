@@ -74,7 +74,7 @@ def candidates() -> dict[str, Policy]:
 
 
 def tuned(problems: list[Problem], start: str) -> str:
-    """Return the label, among those that begin with ``start``, of the least geometric mean regret over problems."""
+    """Return the label that begins with ``start`` and has the lowest geometric mean regret over problems."""
     tried = {label: policy for label, policy in candidates().items() if label.startswith(start)}
     jobs = [(problem, tried, HORIZON, TUNING_RUNS, 1) for problem in problems]
     found = side_by_side(final_regret, jobs)
@@ -326,7 +326,7 @@ def part_number(text: str) -> int:
 def main() -> None:
     """Print the requested parts; default: all."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("parts", nargs="*", type=part_number, help=f"numbers of parts, 1 to {len(PARTS)}; all if none")
+    parser.add_argument("parts", nargs="*", type=part_number, help=f"numbers of parts, 1 to {len(PARTS)}; default: all")
     parser.add_argument("--quick", action="store_true", help="run every part at tiny sizes")
     wanted = parser.parse_args().parts or range(1, len(PARTS) + 1)
     print_heading("Evidence", ["riskroute", "numpy", "scipy", "numba"])

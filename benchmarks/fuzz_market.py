@@ -89,14 +89,14 @@ Valid = tuple[dict[str, bytes], str, ReadingOptions]
 
 @dataclass
 class Case:
-    """Files that belong together, the one to import first, and the import options."""
+    """Files of one input, of which the first is imported, and the import options."""
 
     files: dict[str, bytes]
     wanted: ReadingOptions
 
 
 def damaged(kind: str, rng: np.random.Generator) -> Case:
-    """Return a small input of a kind with one to three damages, some before it is packed and some after."""
+    """Return a small input of a kind with one to three corruptions, some applied before packing and some after."""
     contents, packed, wanted = VALID[kind](rng)
     split = {"itch": _itch_records, "dbn": _dbn_records}.get(kind, _lines)
     changes = [*BYTES, *RECORDS * 3, *[_hostile_field if split is _lines else _hostile_message] * 8]
@@ -191,7 +191,7 @@ def _hostile_field(data: bytes, rng: np.random.Generator, _: Any) -> bytes:
 
 
 def _hostile_message(data: bytes, rng: np.random.Generator, split: Splitter) -> bytes:
-    """Replace a field of a message by its smallest, its largest or another message's value; keep the length."""
+    """Overwrite part of a message with zeros, ones, random bytes or bytes of another message; keep the length."""
     records = split(data)
     if not records:
         return data
@@ -320,14 +320,14 @@ def _tape_quotes(rng: np.random.Generator) -> dict[str, bytes]:
 
 
 def _dbn_records(data: bytes) -> list[bytes]:
-    """Return the bytes before the records, and the records."""
+    """Return the bytes before the records, then each record."""
     begin = 8 + int.from_bytes(data[4:8], "little")
     size = max(data[begin] * 4, 16) if begin < len(data) else 16
     return [data[:begin], *(data[k : k + size] for k in range(begin, len(data), size))]
 
 
 def _zstd(contents: dict[str, bytes]) -> dict[str, bytes]:
-    """Return every file compressed."""
+    """Return every file compressed with zstd."""
     return {f"{name}.zst": packed(content) for name, content in contents.items()}
 
 
@@ -387,7 +387,7 @@ def attempt(seed: int, index: int, kinds: tuple[str, ...], folder: Path) -> str:
         return "refused"
     except (KeyboardInterrupt, SystemExit):
         raise
-    except BaseException as error:  # polars panics are no Exception
+    except BaseException as error:  # a polars panic is not an Exception
         raise AssertionError(f"{type(error).__name__}: {error}") from error
     check_recordings(out)
     return "read"
@@ -395,13 +395,13 @@ def attempt(seed: int, index: int, kinds: tuple[str, ...], folder: Path) -> str:
 
 def _check_refusal(error: RiskrouteError, out: Path) -> None:
     if out.is_dir() and any(out.iterdir()):
-        raise AssertionError(f"left {[path.name for path in out.iterdir()]} behind after: {error}")
+        raise AssertionError(f"a refused import left {[path.name for path in out.iterdir()]}; its error: {error}")
     if "\n" in str(error):
-        raise AssertionError(f"an error of several lines: {error}")
+        raise AssertionError(f"expected an error of one line, got: {error}")
 
 
 def work(seed: int, first: int, last: int, kinds: tuple[str, ...], folder: Path) -> None:
-    """Import inputs in a child: print ``number outcome`` per input, and the reasons of failures on stderr."""
+    """Import inputs in a child: print ``number outcome`` per input, and the traceback of each failure on stderr."""
     for index in range(first, last):
         faulthandler.dump_traceback_later(SECONDS, exit=True, file=sys.__stderr__ or sys.stderr)
         try:
@@ -420,7 +420,7 @@ def _keep(folder: Path, index: int) -> None:
 
 
 def run(seed: int, count: int, kinds: tuple[str, ...], folder: Path) -> collections.Counter[tuple[str, str]]:
-    """Return the outcomes by kind of all inputs, imported by children that are replaced when they die."""
+    """Return the number of inputs by kind and outcome; children that import them are replaced when they die."""
     outcomes: collections.Counter[tuple[str, str]] = collections.Counter()
     begin, following = time.monotonic(), 0
     while following < count:
@@ -435,7 +435,7 @@ def run(seed: int, count: int, kinds: tuple[str, ...], folder: Path) -> collecti
                 if following % 1000 == 0:
                     print(f"{following:,} of {count:,}, {time.monotonic() - begin:.0f} s", file=sys.stderr, flush=True)
         if child.returncode and following < count:
-            print(f"input {following} ended its process ({child.returncode})", file=sys.stderr)
+            print(f"input {following} ended its process with status {child.returncode}", file=sys.stderr)
             outcomes[kinds[following % len(kinds)], "died"] += 1
             _keep(folder, following)
             following += 1
@@ -447,13 +447,13 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=sized(100_000, 10), help="total number of inputs")
     parser.add_argument("--quick", action="store_true", help="import only ten inputs")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--kinds", default=",".join(KINDS), help=f"of {', '.join(KINDS)}")
+    parser.add_argument("--kinds", default=",".join(KINDS), help=f"comma-separated kinds of input: {', '.join(KINDS)}")
     for hidden, kind in (("--first", int), ("--last", int), ("--child", Path)):
         parser.add_argument(hidden, type=kind, help=argparse.SUPPRESS)
     given = parser.parse_args()
     kinds = tuple(given.kinds.split(","))
     if unknown := set(kinds) - set(KINDS):
-        parser.error(f"--kinds must be of {', '.join(KINDS)}, was {', '.join(sorted(unknown))}")
+        parser.error(f"--kinds must be among {', '.join(KINDS)}, was {', '.join(sorted(unknown))}")
     if given.child is not None:
         work(given.seed, given.first, given.last, kinds, given.child)
         return

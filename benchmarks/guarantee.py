@@ -3,8 +3,8 @@
 1. Cost: the four problems of the paper's figure 2, on held-out instances: regret of `guarded` at several strengths over
    that of `adaptive`, and the proven bound (docs/guarantee.md) as a fraction of the trivial one. The ratio is
    the geometric mean over instances, with the standard error of its logarithm.
-2. Longer horizons: the same for the default strength. The exploration grows as the horizon to the power 2/3, the regret
-   of `adaptive` as its logarithm, so the cost grows.
+2. Longer horizons: the same for the default strength. Exploration grows as the horizon to the power 2/3, the regret of
+   `adaptive` as the logarithm of the horizon, so the relative cost grows.
 3. Protection: adversarial inner policies, with and without the guard, and the bound: sums over rounds of the gap and
    the squared difference of means.
 4. Why no cheaper guard is known: the gap that the rewards of `adaptive` alone could certify for its final action, with
@@ -84,7 +84,7 @@ class Worst(Guarded):
     """Inner policy that plays the worst action the guard allows."""
 
     def inner_plan(self) -> Plan:
-        """Return plans of a hundredth of the horizon."""
+        """Return a plan of the worst allowed action, a hundredth of the horizon long."""
         problem, allowed = two_best(), self.survivors.listed()
         return Plan.repeat(allowed.action(int(np.argmax(problem.gaps()[allowed.members]))), max(self.horizon // 100, 1))
 
@@ -93,7 +93,7 @@ class Fickle(Guarded):
     """Inner policy that alternates between two best actions with very different means."""
 
     def inner_plan(self) -> Plan:
-        """Return plans of a twentieth of the rounds that the guard allows away from the action played most."""
+        """Return a plan of both actions, a twentieth as long as the rounds that the guard allows on other actions."""
         half = max(int(self.balanced) // 40, 1)
         return Plan(np.array([0, 1]), np.array([half, half]))
 

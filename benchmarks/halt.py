@@ -56,7 +56,7 @@ def ask(address: Address, method: str, path: str, token: str, body: str = "") ->
         connection.close()
 
 
-# what the other clients do, in a process of their own
+# load generators, which run in a separate process
 
 
 def send_orders(address: Address, label: str) -> None:
@@ -104,7 +104,7 @@ def _keep_open(address: Address, request: bytes, number: int) -> None:
 
 @contextmanager
 def others(do: Callable[[Address, str], None], address: Address, label: str) -> Iterator[None]:
-    """Run other clients in a process of their own."""
+    """Run other clients in a separate process."""
     process = multiprocessing.get_context("spawn").Process(target=do, args=(address, label), daemon=True)
     process.start()
     time.sleep(sized(5.0, 2.0))
@@ -176,7 +176,7 @@ def stopped_worker(service: ServiceProcess, address: Address) -> Iterator[None]:
 
 
 def halts(address: Address) -> list[float]:
-    """Return the seconds until each halt was confirmed."""
+    """Return the seconds until each halt was confirmed, infinite after a connection error."""
     took: list[float] = []
     for number in range(TRIES):
         began = time.perf_counter()
@@ -203,7 +203,7 @@ CONDITIONS = {
 
 
 def measured(name: str, folder: Path) -> tuple[list[float], float]:
-    """Return the seconds of the halts under a condition, and the megabytes of the service."""
+    """Return the seconds of the halts under a condition, and the peak memory of the service in MB."""
     folder.mkdir()
     config = write_config(
         folder, patience=60.0, path="live.sqlite", snapshot_every=100 if "snapshots" in name else 10_000

@@ -90,7 +90,7 @@ def look(shares: int, slots: int, seed: int) -> Found:
 def main() -> None:
     """Print one row per problem."""
     print_heading("Components of the regret", ["riskroute", "numpy", "scipy", "numba"])
-    say(f"{len(INSTANCES)} instances each, {HORIZON:,} rounds, {RUNS} runs, {TOLD_RUNS} of the variants")
+    say(f"{len(INSTANCES)} instances each, {HORIZON:,} rounds, {RUNS} runs, {TOLD_RUNS} runs of each variant")
     found = side_by_side(look, [(*size, seed) for size in SIZES for seed in INSTANCES])
     each = len(INSTANCES)
     parts = {f"{size[0]} shares, {size[1]} slots": found[k * each : (k + 1) * each] for k, size in enumerate(SIZES)} | {

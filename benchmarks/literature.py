@@ -54,7 +54,7 @@ class Statement:
 
 
 def draw_sizes(pools: Pools, rounds: int, largest: int, rng: np.random.Generator) -> Units:
-    """Sizes ``(rounds, K)`` that pools hold: nothing, or 1 .. ``largest`` units by a power law.
+    """Draw the sizes ``(rounds, K)`` that pools hold: nothing, or 1 .. ``largest`` units by a power law.
 
     Examples
     --------
@@ -100,7 +100,7 @@ class GanchevResult:
 
 
 def remake_ganchev(*, quick: bool = False, seed: int = 0) -> GanchevResult:
-    """Fit all models to the fills of 48 pools, half of them held out, and compare their log losses.
+    """Fit all models to half of the fills of 48 pools, and compare their log losses on the other half.
 
     Examples
     --------
@@ -188,7 +188,7 @@ METHODS = ("expgrad", "exp3", "parml", "optkm")
 
 @dataclass(frozen=True)
 class AgarwalResult:
-    """Units filled a round by setting and method, and the statements.
+    """Units filled per round by setting and method, and the statements.
 
     ``late`` has the means over the last tenth of the rounds, ``best`` the mean fill of the best split of known pools.
     """
@@ -263,7 +263,7 @@ def _statements(
 
 
 def _order_size(name: str) -> str:
-    """Return the order size in words where several settings have as many pools.
+    """Return the order size in words for settings that differ only in order size.
 
     >>> _order_size("48 pools, 50")
     ', orders of 50 units'
@@ -275,7 +275,7 @@ def _order_size(name: str) -> str:
 def reinforcement_step(
     sums: Sequence[float], filled: Sequence[float], worth: Sequence[float]
 ) -> tuple[list[float], list[float]]:
-    """Return the pools' savings after a round, and their shares of the next order.
+    """Return the cumulative savings of the pools after a round, and their shares of the next order.
 
     Examples
     --------
@@ -288,7 +288,7 @@ def reinforcement_step(
 
 
 def play_expgrad_constant(sizes: Units, units: int) -> Vector:
-    """Units filled in every round by exponentiated gradient, orders all of one size, ``(T,)``.
+    """Return the units ``(T,)`` that exponentiated gradient fills in every round, with orders of one size.
 
     All units of an order then have the same weights.
 

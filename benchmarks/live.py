@@ -53,7 +53,7 @@ from postgres_server import postgres_programs, postgres_server
 
 APPENDS = sized(1_000, 20)
 DECISIONS = {1: sized(1_000, 10), 64: sized(4_000, 70)}
-"""Orders by number of clients."""
+"""Number of orders, by number of clients."""
 
 TURNS = sized(9, 1)
 """Repeats of appends and decisions in turn: ratios vary by a tenth from one repeat to the next."""
@@ -124,7 +124,7 @@ class Filling:
 
 
 def reports(log: Log) -> float:
-    """Return reports booked per second, with a number of reports not yet durable."""
+    """Return reports booked per second, with up to `WAITING` reports not yet durable."""
     venues = {f"V{k}": Filling(f"V{k}", silent=True) for k in range(2)}
     engine = TradingEngine(log, venues, make_router("sweep"), patience=3600.0)
     engine.start()
@@ -163,7 +163,7 @@ def routed() -> tuple[list[float], int]:
             engine.submit(new_order(f"{next(numbers)}", LOTS, time.time_ns(), SLOTS)).result()
             time.sleep(0.001)
 
-        while engine.learner.belief < 1:  # the worker has compiled what it needs
+        while engine.learner.belief < 1:  # until the worker has compiled its kernels
             decide()
         times.clear()
         first = engine.learner.belief
@@ -259,7 +259,7 @@ def main() -> None:
         elif extra_is_installed("psycopg") and postgres_programs() is not None:
             database = stack.enter_context(postgres_server(on_disk=True)).database
         else:
-            say("PostgreSQL is left out: needs psycopg and a server\n")
+            say("PostgreSQL is left out: it needs psycopg and a server\n")
         stores: dict[str, tuple[Callable[[str], Log], dict[str, Any]]] = {
             "SQLite": (lambda stream: SqliteLog(folder / f"{stream}.db"), {"path": "live.sqlite"})
         }

@@ -115,7 +115,7 @@ class Connection:
         self.socket.sendall(request)
 
     def response(self) -> tuple[int, bytes] | None:
-        """Return status and body of the response once it is complete; call it when there is something to read."""
+        """Return status and body of the response once it is complete; call this when the socket is readable."""
         self._read += self.socket.recv(65_536)
         head, end, body = self._read.partition(b"\r\n\r\n")
         if not end or len(body) < int(head.lower().partition(b"content-length:")[2].split(b"\r\n")[0]):

@@ -39,7 +39,7 @@ LEAST_GAIN = 4.0
 
 @dataclass
 class Appends:
-    """Appends per second, and the wait of each."""
+    """Appends per second, and the seconds that each waited."""
 
     rate: float
     waits: list[float]
@@ -58,7 +58,7 @@ def floor(folder: Path) -> float:
 
 
 def appended(log: Log, waiting: int, label: str) -> Appends:
-    """Append entries, with a number of them not yet durable."""
+    """Append entries, with up to ``waiting`` of them not yet durable; return their rate and waits."""
     count = APPENDS if waiting == 1 else 4 * APPENDS
     sent: deque[float] = deque()
     out: deque[Future[list[int]]] = deque()
@@ -97,7 +97,7 @@ def logs(folder: Path) -> Iterator[dict[str, Log]]:
     """Yield the logs available on this machine."""
     with SqliteLog(folder / "live.db") as sqlite:
         if not extra_is_installed("psycopg") or postgres_programs() is None:
-            say("PostgreSQL is left out: needs psycopg and a server\n")
+            say("PostgreSQL is left out: it needs psycopg and a server\n")
             yield {"SQLite": sqlite}
             return
         with postgres_server(on_disk=True) as server, PostgresLog(server.database) as postgres:

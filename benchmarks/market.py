@@ -46,7 +46,7 @@ def messages(path: Path) -> int:
 
 
 def alone(path: Path, symbol: str) -> int:
-    """Read the file with itch-book alone."""
+    """Read the file with itch-book alone; return the number of depth rows."""
     rows = 0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

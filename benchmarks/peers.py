@@ -98,7 +98,7 @@ class Game:
 
     @classmethod
     def of(cls, environment: Environment) -> Game:
-        """Return the game of an environment."""
+        """Return a game with the arms of an environment, and noise with seed 0."""
         means, deviations, _ = environment.table(0)
         bonus = RiskUcb().start(environment.setting(HORIZON)).bonus_at(0)
         noise = np.random.default_rng(0).standard_normal(HORIZON)
@@ -134,7 +134,7 @@ class Peer:
     rates: list[float] = field(default_factory=list)
 
     def turn(self, game: Game) -> None:
-        """Continue for a number of rounds or seconds."""
+        """Play `TURN_ROUNDS` further rounds, or fewer within `TURN_SECONDS`; record the rate."""
         choose, learn, played = self.choose, self.learn, self.played
         means, deviations = game.means, game.deviations
         before = len(played)
@@ -258,7 +258,7 @@ def main() -> None:
     peers = []
     for package, make in PEERS.items():
         if importlib.util.find_spec(package) is None:
-            say(f"{package} is not installed and left out")
+            say(f"{package} is not installed and is left out")
         else:
             peers += make(game)
     kernel_rates, round_rates = measure(environment, peers, game)

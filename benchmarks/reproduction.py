@@ -35,7 +35,7 @@ def command(out: Path, *words: str) -> tuple[float, float]:
         most = max(most, held(process.pid))
         time.sleep(sized(0.5, 0.1))
     if process.returncode != 0:
-        raise SystemExit(f"riskroute reproduce {' '.join(words)} failed")
+        raise SystemExit(f"riskroute reproduce {' '.join(words)} failed with status {process.returncode}")
     return time.perf_counter() - began, most
 
 
@@ -56,7 +56,7 @@ def main() -> None:
     print_heading("Reproduction", ["riskroute", "joblib", "numpy", "numba"])
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder)
-        if not quick():  # which is tiny itself
+        if not quick():  # a quick run is tiny itself
             command(out / "first", "all", *TINY)
         wide = command(out / "wide", *WIDE)
         whole = [wide] if quick() else [command(out / "whole", WHOLE) for _ in range(REPEATS)]

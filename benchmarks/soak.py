@@ -62,7 +62,7 @@ MOST_TO_MEDIAN, MOST_TO_BASELINE, MOST_GROWTH = 5.0, 3.0, 1.1
 
 
 class Run(NamedTuple):
-    """Latencies in seconds, refusals by sentence, memory in MB per second of the run, and the last metrics."""
+    """Latencies in seconds, refusals by message, memory in MB once per second, and the final metrics."""
 
     waits: list[float]
     refused: Counter[str]
@@ -114,7 +114,7 @@ def run(folder: Path, filled: Path, snapshot_every: int) -> Run:
 
 
 def send_orders(service: ServiceProcess, seconds: float) -> tuple[list[float], Counter[str], list[float]]:
-    """Send orders at a steady rate; return latencies, refusals by sentence, and the memory of the service over time."""
+    """Send orders at a steady rate; return latencies, refusals by message, and the memory of the service over time."""
     host, _, port = service.listen.partition(":")
     label, count = f"{time.time_ns()}", round(seconds * RATE)
     waits: list[float] = []
@@ -161,7 +161,7 @@ class Day(NamedTuple):
 
 
 def days(folder: Path) -> list[Day]:
-    """Fold the orders of one day after the other, with snapshots as an engine takes them."""
+    """Fold the orders of one day after another, with snapshots as an engine takes them; return the sizes."""
     path = folder / "state"
     store, found = SqliteStateStore(path, "main"), list[Day]()
     log = SqliteLog(folder / "empty.sqlite")
@@ -220,7 +220,7 @@ def main() -> None:
 
 
 def report(runs: dict[str, Run], held: list[tuple[str, bool]]) -> None:
-    """Print both runs; return which targets hold."""
+    """Print both runs; append every target and its outcome to ``held``."""
     rows, late = [], {}
     for label, one in runs.items():
         middle, late[label] = np.percentile(one.waits, [50, 99])

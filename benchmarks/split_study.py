@@ -31,7 +31,7 @@ SMALLER: dict[str, Any] = sized(
 
 
 def truth(out: Path, shares: int) -> tuple[Replay, np.ndarray]:
-    """Return the pooled scenarios of many markets, and the market of each; caps of slots hold in all of them."""
+    """Return the pooled scenarios of many markets, and the market of each; use the smallest cap of each slot."""
     every = []
     for seed in TRUTH:
         config = split_config({"seed": seed, "shares": shares, **SMALLER})

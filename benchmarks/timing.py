@@ -117,7 +117,7 @@ def duration(seconds: float) -> str:
 
 
 def verdict(holds: bool) -> str:
-    """Print whether a target is met."""
+    """Return in words whether a target holds."""
     return "holds" if holds else "does not hold"
 
 

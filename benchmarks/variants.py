@@ -56,13 +56,13 @@ class WorthNow(NaiveDuel):
     """Eliminates rivals by their current worth."""
 
     def worth(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return the current worth, also in place of its average."""
+        """Return the current worth twice, the second time in place of its average."""
         now, _ = super().worth()
         return now, now
 
 
 class Sure(NaiveDuel):
-    """Trusts the belief after any number of rewards."""
+    """Applies no caution to posterior variances estimated from few rewards."""
 
     caution = property(lambda self: 0.0, lambda self, value: None)
 
@@ -79,7 +79,7 @@ class Variant(Adaptive):
     kind: str = ""
 
     def duel(self, belief: Belief, features: Matrix, loss: float) -> NaiveDuel:
-        """Return the changed duel."""
+        """Return the duel with the replaced part."""
         duel = DUELS.get(self.kind, NaiveDuel)(self, belief, features, loss)
         if self.kind == "gap only":
             duel.costs = duel.behind

@@ -1,6 +1,6 @@
 """Draw the pictures of docs/concepts.md from runs of the package, and print the numbers that the page states.
 
-``python docs/concept_pictures.py`` writes docs/images/concept-*.png; another folder may be named.
+``python docs/concept_pictures.py`` writes docs/images/concept-*.png; an argument names another folder.
 """
 
 from __future__ import annotations
@@ -256,7 +256,7 @@ def draw_market(path: Path) -> Iterator[str]:
 
 
 def _recorded(shares: int) -> Scenarios:
-    """Return scenarios of a synthetic day: market and limit orders at XNAS, and a dark pool that crosses there."""
+    """Return scenarios of a synthetic day: market and limit orders at XNAS, and a pool whose remainders cross there."""
     pool = rr.market.DarkPool(presence=0.4, tail=1.0, smallest=20, name="Dark")
     slots = (ScenarioSlot("XNAS"), ScenarioSlot("XNAS", "limit"), ScenarioSlot("XNAS", pool=pool))
     with TemporaryDirectory() as folder:

@@ -61,7 +61,7 @@ STARTS = ("For ", "No verdict for ", "All symbols pooled: ")
 
 
 def _wrapped(said: str) -> str:
-    """Return a printout without file names, with its paragraphs wrapped."""
+    """Return a printout without its `wrote FILE` lines, with long paragraphs wrapped."""
     lines = [line for line in said.strip().splitlines() if not line.startswith("wrote ")]
     wrapped = [textwrap.fill(line, 120, break_on_hyphens=False) if line.startswith(STARTS) else line for line in lines]
     return "\n".join(wrapped).strip()
@@ -97,7 +97,7 @@ DIFFERENCE = re.compile(r"^(\S+) +F\d .*? ([+-]?[\d.]+) +([+-]?[\d.]+) to ([+-]?
 
 
 def measured(page: Path, printout: str) -> None:
-    """Write at ``<!-- measured-NAME -->`` where a router of the printout loses to the benchmark, and where it saves."""
+    """Write at ``<!-- measured-NAME -->`` the settings in which router NAME loses to the benchmark, or saves."""
     found: dict[str, list[tuple[str, float, float, float]]] = {}
     setting = ""
     for line in printout.splitlines():
@@ -114,7 +114,7 @@ def measured(page: Path, printout: str) -> None:
 
 
 def measured_words(rows: list[tuple[str, float, float, float]]) -> str:
-    """Return a sentence with the settings and differences of a router, by whether they are significant.
+    """Return a sentence with the significant differences of a router and their settings, and the number of the others.
 
     >>> measured_words([("dark, 100 shares, at once", 0.3, 0.2, 0.4), ("paper, 100 shares, 60 s", 0.0, -0.1, 0.1)])
     'As measured: it loses 0.300 bps (dark, 100 shares, at once); no clear difference from the bar in 1 other table.'
