@@ -343,7 +343,7 @@ def _binance_updates(rng: np.random.Generator) -> Valid:
 
 def _updates(rng: np.random.Generator, name: str, text: str) -> Valid:
     packing = ("plain", "plain", "gzip", "zip")[rng.integers(4)]
-    return {name: text.encode()}, packing, ReadingOptions((), (1, 2, 5)[rng.integers(3)], unit=0.5)
+    return {name: text.encode()}, packing, ReadingOptions((), (1, 2, 5)[rng.integers(3)])
 
 
 def _made(make: Callable[[np.random.Generator], dict[str, bytes]], packing: str) -> Callable[[Any], Valid]:

@@ -8,7 +8,8 @@ from pathlib import Path
 import riskroute
 from count_code import count_module, count_rooms
 
-LIMITS = {"files": 260, "lines": 52_000, "public": 850, "constants": 450}
+# Raised once, from 52,000 lines, for instruments, fees and readers of markets other than US equities.
+LIMITS = {"files": 285, "lines": 58_000, "public": 930, "constants": 500}
 
 
 def test_the_source_stays_below_its_limits() -> None:

@@ -83,7 +83,7 @@ def test_default_protection_depends_on_the_market(tmp_path: Path, capsys: Any) -
 @pytest.mark.parametrize(
     ("bids", "message"),
     [
-        ([[9.99, 0.4], [9.98, 2]], "bids of A, level 1: size must be a whole number, was 0.4"),
+        ([[9.99, -0.4], [9.98, 2]], "size of A must be a number of at least 0"),
         ([[10.02, 2]], "best bid of A must be below its best ask, was 10.02 and 10.01"),
     ],
 )

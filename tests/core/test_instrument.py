@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from instruments import instrument_of
 from riskroute.core.errors import DataError, InputError
 from riskroute.core.instrument import (
     LARGEST_QUANTITY,
@@ -31,7 +32,7 @@ UNITS = st.sampled_from([f"1e-{k}" for k in range(9)] + ["0.25", "0.05", "10", "
 @given(UNITS, st.integers(0, LARGEST_QUANTITY))
 @settings(max_examples=200, deadline=None)
 def test_quantities_are_exact_in_every_form(unit: str, count: int) -> None:
-    instrument = Instrument(unit=unit)
+    instrument = instrument_of(unit=unit)
     natural = instrument.natural(count)
     assert natural == count * Decimal(unit)
     assert instrument.units(natural) == instrument.units(str(natural)) == count
@@ -46,7 +47,7 @@ def test_quantities_are_exact_in_every_form(unit: str, count: int) -> None:
 def test_a_part_of_a_unit_is_refused(unit: str, count: int, percent: int) -> None:
     given_quantity = (count + Decimal(percent) / 100) * Decimal(unit)
     with pytest.raises(InputError, match="quantity must be a multiple of"):
-        Instrument(unit=unit).units(given_quantity)
+        instrument_of(unit=unit).units(given_quantity)
 
 
 @given(st.lists(st.integers(0, 10**9), min_size=1, max_size=20), st.integers(0, 8))
@@ -65,8 +66,8 @@ def test_steps_ignore_what_is_no_number_and_end_at_a_millionth_of_a_millionth() 
 
 
 def test_texts_are_natural_numbers_with_their_word() -> None:
-    coin = Instrument("BTCUSDT", unit="0.00001", quantity="BTC", currency="USDT")
-    future = Instrument("ESZ4", quantity="contracts", multiplier=50, tick="0.25")
+    coin = instrument_of("BTCUSDT", unit="0.00001", quantity="BTC", currency="USDT")
+    future = instrument_of("ESZ4", quantity="contracts", multiplier=50, tick="0.25")
     assert [coin.quantity_text(n) for n in (25_000, 100_000, 1)] == ["0.25 BTC", "1 BTC", "0.00001 BTC"]
     assert [future.quantity_text(n) for n in (1, 3, 12_000)] == ["1 contract", "3 contracts", "12,000 contracts"]
     assert [Instrument().quantity_text(n) for n in (1, 1000)] == ["1 share", "1,000 shares"]
@@ -97,11 +98,11 @@ def test_every_time_before_the_end_of_its_session_follows_the_session_before(hou
 
 
 def test_plain_values_and_files_give_the_same_instrument_again(tmp_path: Path) -> None:
-    coin = Instrument("BTC-PERP", unit="0.00001", tick="0.1", quantity="BTC", zone="UTC", negative_prices=True)
+    coin = instrument_of("BTC-PERP", unit="0.00001", tick="0.1", quantity="BTC", zone="UTC", negative_prices=True)
     assert instrument_from_plain("BTC-PERP", coin.to_json()) == coin
     path = tmp_path / "instruments.toml"
     path.write_text('[instruments.ESZ4]\nmultiplier = 50\ntick = 0.25\nquantity = "contracts"\n')
-    assert load_instruments(path) == {"ESZ4": Instrument("ESZ4", multiplier=50, tick="0.25", quantity="contracts")}
+    assert load_instruments(path) == {"ESZ4": instrument_of("ESZ4", multiplier=50, tick="0.25", quantity="contracts")}
 
 
 @pytest.mark.parametrize(

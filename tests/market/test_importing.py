@@ -81,16 +81,12 @@ def test_every_kind_is_found_out(files: dict[str, Path], tmp_path: Path, kind: s
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_recordings_tell_whether_they_are_of_us_equities(files: dict[str, Path], tmp_path: Path, kind: str) -> None:
-    """Formats that only US equities come in are; anything may be in a table. Records of earlier imports do not say."""
-    expected = kind in ("itch", "lobster", "ticks")
+def test_us_equities_are_protected(files: dict[str, Path], tmp_path: Path, kind: str) -> None:
+    """Formats that only US equities come in are; anything may be in a table."""
+    expected = "reg-nms" if kind in ("itch", "lobster", "ticks") else "none"
     for one in import_files([files[kind]], tmp_path / "out", ACME):
-        assert one.us_equity is expected
-        path = tmp_path / "out" / f"{one.stem}{RECORD}"
-        fields = json.loads(path.read_text())
-        assert fields.pop("us_equity") is expected
-        path.write_text(json.dumps(fields))
-    assert {one.us_equity for one in RecordingStore(tmp_path / "out").recordings()} == {expected}
+        assert (one.instrument.protection, one.derived) == (expected, expected == "none")
+    assert {one.instrument.protection for one in RecordingStore(tmp_path / "out").recordings()} == {expected}
 
 
 def test_a_folder_stands_for_its_files_of_market_data(files: dict[str, Path], tmp_path: Path) -> None:
@@ -133,7 +129,7 @@ def test_errors_of_a_recording_name_its_venue(tmp_path: Path) -> None:
     (tmp_path / "books.csv").write_text(csv_text(columns))
     with pytest.raises(DataError, match=r"books.csv \(XBOS ACME\) must have at most 1.0% crossed or locked snapshots"):
         import_files([tmp_path / "books.csv"], tmp_path / "out", ACME)
-    columns["bid_px_00"][6] = 2e7
+    columns["bid_px_00"][6] = 2e9
     (tmp_path / "books.csv").write_text(csv_text(columns))
     with pytest.raises(DataError, match=r"row 7 of books.csv, venue XBOS: bid_px_00 must be at most"):
         import_files([tmp_path / "books.csv"], tmp_path / "out", ACME)

@@ -64,7 +64,7 @@ def test_a_day_of_quotes(symbol: str, tmp_path: Path) -> None:
 def test_bitcoin_at_two_venues(tmp_path: Path) -> None:
     """The spot's bid is forty dollars above the perpetual's ask, so that taking coins is better than the mid."""
     for name in ("spot", "usdm"):
-        options = ReadingOptions(("BTCUSDT",), unit=0.00001, venue=name.upper())
+        options = ReadingOptions(("BTCUSDT",), venue=name.upper())
         import_files([real(f"binance/{name}_btcusdt_20240808.gz")], tmp_path / "books", options)
     conditions = Conditions("none", 50.0, 0.0, (500_000,), None, orders=24)
     tables, wrong = compared(tmp_path / "books", conditions, "UTC", (0.0, 0.0))

@@ -64,18 +64,17 @@ def changed(path: str, value: Any) -> dict[str, Any]:
         (
             changed("venues.A.asks", [[-1.0, 1]]),
             {},
-            "price of A must be a number of at most 1e+07 and above 0, was -1.0",
+            "price of A must be a number of at most 1e+09 and above 0, was -1.0",
         ),
         (
             changed("venues.A.asks", [[9.2e18, 1]]),
             {},
-            "price of A must be a number of at most 1e+07 and above 0, was 9.2e+18",
+            "price of A must be a number of at most 1e+09 and above 0, was 9.2e+18",
         ),
         (
             changed("venues.A.asks", [[10.02, 100], [10.03, 0.4]]),
-            {},
-            "asks of A, level 2: size must be a whole number, was 0.4; use a smaller unit: multiply all sizes by a "
-            "power of ten, and divide prices, fees and tick by it",
+            {"instrument": {"unit": 1}},
+            "asks of A, level 2: size must be a multiple of 1 share, the unit, was 0.4",
         ),
         (
             changed("venues.A.bids", [[10.02, 5]]),
@@ -122,7 +121,8 @@ def test_an_empty_level_does_not_cross_a_book() -> None:
 def test_an_order_must_be_whole(missing: str) -> None:
     order = {"side": "sell", "shares": 10}
     del order[missing]
-    with pytest.raises(RiskrouteError, match=f"^{missing} is missing: add it to the order$"):
+    expected = "side" if missing == "side" else "quantity"
+    with pytest.raises(RiskrouteError, match=f"^{expected} is missing: add it to the order$"):
         read_context(TWO_VENUES, **order)
 
 

@@ -344,7 +344,10 @@ def test_the_best_split_of_correlated_slots_is_that_of_enumeration(seed: int) ->
         ({"correlation": np.array([[1.0, 0.5], [0.4, 1.0]])}, r"correlation must be a symmetric \(2, 2\) matrix"),
         ({"correlation": np.eye(3)}, "correlation must have 2 entries, had 3"),
         ({"correlation": np.full((2, 2), 2.0)}, "correlation must be at most 1 in magnitude"),
-        ({"models": [VenueModel("A", (0.0, 0.0), (1.0, -0.1))], "correlation": [[1.0]]}, "variance of A must not"),
+        (
+            {"models": [VenueModel("A", (0.0, 0.0), (1.0, -0.1))], "correlation": [[1.0]]},
+            "expected a variance per squared share of at least 0 for A",
+        ),
         ({"models": []}, "models must hold at least one venue"),
         ({"caps": [1, 2]}, "caps must be at least 0 and add up to at least 10"),
     ],

@@ -12,6 +12,7 @@ import pytest
 
 from naive_costs import recomputed_cost
 from riskroute.core.errors import DataError
+from riskroute.core.instrument import Instrument
 from riskroute.market.clock import SECOND
 from riskroute.market.queue_fills import QueueReplay
 from riskroute.study.backtest import BacktestResult, run_backtest
@@ -142,7 +143,7 @@ def test_a_day_without_any_order_has_empty_tables(dark_days: list[MarketDay]) ->
 
 
 def test_symbols_and_seeds_are_tasks_of_their_own(dark_days: list[MarketDay]) -> None:
-    other = dataclasses.replace(dark_days[0], symbol="OTHER")
+    other = dataclasses.replace(dark_days[0], instrument=Instrument("OTHER"))
     config = BacktestConfig(orders=6, seeds=2)
     tables = play_routers([Candidate("a", "sweep")], [*dark_days, other], config, backend=HERE)
     counts = tables.orders.group_by("symbol", "seed").len().sort("symbol", "seed").rows()
@@ -165,6 +166,6 @@ def test_tasks_that_take_long_are_begun_first_and_results_keep_their_places(
     assert [one.state["router"] for one in found if one.state is not None] == list(names)
     (tmp_path / tasks[0].identity / "state.json").write_text("{")
     assert cache.get(tasks[0]) is None
-    twin = dataclasses.replace(tasks[1], days=(dataclasses.replace(dark_days[0], symbol="TWIN"),))
+    twin = dataclasses.replace(tasks[1], days=(dataclasses.replace(dark_days[0], instrument=Instrument("TWIN")),))
     assert cache.has(tasks[1])
     assert not cache.has(twin)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from riskroute.core.errors import DataError, InputError
+from riskroute.core.instrument import Instrument
 from riskroute.market.clock import SECOND
 from riskroute.market.day_books import DayBooks, PreparedDayBooks
 from riskroute.market.importing import import_files
@@ -189,5 +190,5 @@ def test_the_name_of_a_market_is_no_path(tmp_path: Path, monkeypatch: pytest.Mon
     (tmp_path / "dark").mkdir()
     (day,) = short_days(tmp_path / "kept", days=1, minutes=3)
     assert day.symbol == "LUMO"
-    assert dataclasses.replace(day, symbol="X").name == "X 2019-03-04"
+    assert dataclasses.replace(day, instrument=Instrument("X")).name == "X 2019-03-04"
     assert set(markets.MARKETS) == {"paper", "comparable", "dark"}

@@ -16,8 +16,8 @@ from riskroute.study.split_study import _market_facts
 def test_zone_and_unit_are_facts_of_themarket_facts(tmp_path: Path) -> None:
     path = tmp_path / "updates.csv"
     path.write_text(tardis_text(random_updates(np.random.default_rng(1)), MIDNIGHT // 1000))
-    import_files([path], tmp_path / "books", ReadingOptions(unit=0.5, depth=2))
+    import_files([path], tmp_path / "books", ReadingOptions(depth=2))
     facts = _market_facts(import_books(tmp_path / "books", None, tmp_path, 0), "sell")
     assert (facts.zone, facts.date) == ("UTC", str(dt.date(2019, 3, 27)))
     (one,) = facts.recordings.values()
-    assert "are in units of 0.5, and prices are per unit. Days and hours of" in one.cut
+    assert "Days and hours of" in one.cut

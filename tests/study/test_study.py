@@ -14,6 +14,7 @@ import pytest
 from pages import known_numbers, unknown_numbers
 from riskroute.cli.app import run_app
 from riskroute.core.errors import DataError, InputError
+from riskroute.core.instrument import Instrument
 from riskroute.core.records import to_plain
 from riskroute.market.day_books import PreparedDayBooks
 from riskroute.routers import restore_router
@@ -230,7 +231,7 @@ def test_a_restored_router_goes_on_as_the_one_that_was_played(
 
 
 def test_every_symbol_has_a_state(dark_days: list[MarketDay], tmp_path: Path) -> None:
-    days = [*dark_days, *(dataclasses.replace(day, symbol="TWIN") for day in dark_days)]
+    days = [*dark_days, *(dataclasses.replace(day, instrument=Instrument("TWIN")) for day in dark_days)]
     config = StudyConfig(shares=(100, 300), horizons=(0.0,), orders=6, routers=("spray",), surface_orders=0)
     told: list[tuple[str, int, int]] = []
     study = study_of(config)

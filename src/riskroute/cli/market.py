@@ -275,7 +275,7 @@ def _save(found: Calibration, json: Path | None, out: Path | None) -> Iterator[P
 
 
 def _say_overview(recordings: list[Any]) -> None:
-    """Print one row per recording, then the remarks on all recordings."""
+    """Print one row per recording, then derived instruments and the remarks on all recordings."""
     header = ["", "books", "levels", "events", "from (UTC)", "to (UTC)", "unresolved", "crossed", "source"]
     rows = [
         [
@@ -292,6 +292,8 @@ def _say_overview(recordings: list[Any]) -> None:
         for one in recordings
     ]
     say(TextTable(header, rows).plain())
+    for text in dict.fromkeys(one.instrument.describe() for one in recordings if one.derived):
+        say(f"{text} Units and ticks are derived from the data.")
     for one in recordings:
         for text in one.remarks:
             say(text)

@@ -205,7 +205,7 @@ def instrument_from_plain(symbol: str, values: Any, where: str = "") -> Instrume
     for name in values:
         if name not in known:
             raise DataError(f"unknown field {shown(name)} of {place}; fields are {', '.join(known)}")
-    if values.get("symbol", symbol) != symbol:
+    if values.get("symbol", symbol) not in ("", symbol):
         raise DataError(f"symbol of {place} must be left out or {symbol}, was {shown(values['symbol'])}")
     try:
         return Instrument(**{**values, "symbol": symbol})
@@ -254,7 +254,7 @@ def valid_decimal(name: str, value: Any, *, minimum: Decimal | None = None, maxi
     if not number.is_finite() or (minimum is not None and number < minimum) or (maximum and number > maximum):
         expected = " and ".join(f"{word} {decimal_text(limit)}" for word, limit in limits)
         raise InputError(f"{name} must be {f'a number of {expected}' if expected else 'a number'}, was {shown(value)}")
-    return number if number.adjusted() > 15 else number.normalize() + 0
+    return Decimal(number) if number.adjusted() > 15 else Decimal(number).normalize() + 0
 
 
 def decimal_text(value: Decimal, separator: str = ",") -> str:

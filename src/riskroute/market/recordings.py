@@ -26,6 +26,7 @@ from riskroute.core.errors import DataError, InputError
 from riskroute.core.files import in_file_name, write_json
 from riskroute.core.instrument import (
     NO_PROTECTION,
+    REG_NMS,
     SHARES,
     TRADING_ZONE,
     Instrument,
@@ -52,7 +53,8 @@ from riskroute.market.readers.reading import ITCH_LEVELS
 from riskroute.market.schema import EVENT_SCHEMA, snapshot_schema
 
 RECORD, SNAPSHOTS, EVENTS = ".record.json", ".snapshots.parquet", ".events.parquet"  # endings of file names
-_LARGEST_PRICE = 1e9  # anything above is a price in other units or a placeholder
+# Largest price of US equities and of other instruments: anything above is in other units or a placeholder.
+_LARGEST_PRICES = {REG_NMS: 1e7, NO_PROTECTION: 1e9}
 
 # Notes of a recording as sentences.
 _REMARKS = {
@@ -105,6 +107,7 @@ class Recording:
     def __post_init__(self) -> None:
         as_name("venue", self.venue, longest=LONGEST_VENUE)
         as_name("symbol", self.symbol, longest=LONGEST_SYMBOL)
+        self.instrument = replace(self.instrument, symbol=self.symbol)
 
     @property
     def zone(self) -> str:
@@ -138,7 +141,6 @@ class Recording:
         facts = {
             self.cut: bool(self.cut),
             f"Updates of {self.stem} are missing {times}; its book is unknown until the next snapshot.": self.gaps,
-            f"{self.instrument.describe()}": self.derived,
             f"Days and hours of {self.stem} are in {self.zone} time.": self.zone != TRADING_ZONE,
         }
         notes = [f"{self.stem}: {text}." for text in _remarks_on(self.notes)]
@@ -166,17 +168,16 @@ def _remarks_on(notes: dict[str, Any]) -> list[str]:
     return remarks + [text.format(n=notes[name]) for name, text in _REMARKS.items() if name in notes]
 
 
-def _check_prices(frame: polars.DataFrame, source: object) -> None:
-    """Refuse prices above `_LARGEST_PRICE`; the error names row, venue, column, value and time."""
+def _check_prices(frame: polars.DataFrame, recording: Recording) -> None:
+    """Refuse prices above that of `_LARGEST_PRICES`; the error names row, venue, column, value and time."""
+    most = _LARGEST_PRICES[recording.instrument.protection]
     names = [name for name in frame.columns if name == "price" or "_px_" in name]
     for name, largest in frame.select(polars.col(names).max()).row(0, named=True).items() if names else ():
-        if largest is not None and largest > _LARGEST_PRICE:
-            number, venue, time = (
-                frame.filter(polars.col(name) > _LARGEST_PRICE).select("sequence", "venue", "ts_event").row(0)
-            )
+        if largest is not None and largest > most:
+            number, venue, time = frame.filter(polars.col(name) > most).select("sequence", "venue", "ts_event").row(0)
             raise DataError(
-                f"row {number:,} of {source}, venue {venue}: {name} must be at most {_LARGEST_PRICE:,.0f}, "
-                f"was {largest:,.2f} at {time:%H:%M:%S} UTC: are its prices in another unit?"
+                f"row {number:,} of {recording.source}, venue {venue}: {name} must be at most {most:,.0f}, was "
+                f"{largest:,.2f} at {time:%H:%M:%S} UTC: are its prices in another unit?"
             )
 
 
@@ -303,7 +304,7 @@ class RecordingWriter:
     def add_snapshots(self, frame: polars.DataFrame) -> None:
         """Append snapshots in ascending time."""
         if frame.height:
-            _check_prices(frame, self.recording.source)
+            _check_prices(frame, self.recording)
             self._write(SNAPSHOTS, frame.select(list(snapshot_schema(self.recording.depth))))
             one = self.recording
             if one.derived:
@@ -322,7 +323,7 @@ class RecordingWriter:
         """Append events in ascending time."""
         self.recording.has_events = True
         if frame.height:
-            _check_prices(frame, self.recording.source)
+            _check_prices(frame, self.recording)
             self._write(EVENTS, frame.select(list(EVENT_SCHEMA)))
             self.recording.events += frame.height
 
@@ -460,10 +461,7 @@ def comparable_recordings(symbol: str, recordings: Sequence[Recording]) -> None:
         found = {str(getattr(one.instrument, name)): one.venue for one in recordings}
         if len(found) > 1:
             some = ", ".join(f"{value} ({venue})" for value, venue in found.items())
-            raise DataError(
-                f"expected recordings of {symbol} with the same {name}, got {some}; declare the instrument "
-                "(--instruments FILE) and import again"
-            )
+            raise DataError(f"expected recordings of {symbol} with the same {name}, got {some}; declare the instrument")
 
 
 def common_instrument(recordings: Sequence[Recording]) -> Instrument:
@@ -494,7 +492,7 @@ def unit_table(table: polars.DataFrame, instrument: Instrument, *, money: bool =
             size = decimal_text(valid_decimal(name, table.filter(odd)[name][0]))
             raise DataError(
                 f"sizes of {instrument.symbol or 'the instrument'} must be multiples of its unit, "
-                f"{decimal_text(instrument.unit)}, was {size}; declare a smaller unit (--instruments FILE)"
+                f"{decimal_text(instrument.unit)}, was {size}; declare a smaller unit"
             )
     return changed
 
@@ -527,7 +525,7 @@ def _between(begin: int | None, end: int | None) -> list[polars.Expr]:
 def _read_record(path: Path) -> Recording:
     try:
         fields = json.loads(path.read_text())
-        instrument = instrument_from_plain(fields["symbol"], fields["instrument"])
+        instrument = instrument_from_plain("", fields["instrument"] | {"symbol": ""})
         one = Recording(**fields | {"date": dt.date.fromisoformat(fields["date"]), "instrument": instrument})
         for name, value in vars(Recording("X", "X", one.date, 0, "", "")).items():
             if type(fields.get(name, value)) is not type(value) and name not in ("date", "instrument"):

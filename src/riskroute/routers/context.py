@@ -337,9 +337,8 @@ def read_context(books: Mapping[str, Any], **order: Any) -> Context:
         for name, value in _object("pools", values.pop("pools", None)).items()
     )
     values.setdefault("order", "order")
-    quantity = values.pop("quantity", None)
-    shares = values.pop("shares", None)
-    quantity = shares if quantity is None else quantity
+    sizes = [some.pop(name) for some in (order, values) for name in ("quantity", "shares") if name in some]
+    quantity = next((size for size in sizes if size is not None), None)
     for name, value in (("side", values.get("side")), ("quantity", quantity)):
         if value is None:
             raise DataError(f"{name} is missing: add it to the order")
@@ -348,11 +347,11 @@ def read_context(books: Mapping[str, Any], **order: Any) -> Context:
     if not np.isfinite(shown_books.mid):
         raise DataError("books must show at least one bid and one ask")
     lot = values.pop("lot", None)
-    units = {
+    values |= {
         "shares": instrument.units(quantity),
         "lot": instrument.lot_units if lot is None else instrument.units(lot, "lot"),
     }
-    return Context(books=shown_books, pools=pools, instrument=instrument, **values, **units)
+    return Context(books=shown_books, pools=pools, instrument=instrument, **values)
 
 
 def _instrument(values: dict[str, Any], read: list[dict[str, Any]], quantity: Any) -> Instrument:

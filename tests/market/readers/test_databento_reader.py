@@ -280,8 +280,8 @@ def test_a_dataset_or_a_publisher_tells_us_equities(
     named = ReadingOptions(("ACME",), venue="XOFF" if publisher in (1, 95) else None)
     for path in (written(tmp_path, content), written(tmp_path, transcoded(content), "x.csv")):
         one, store = imported(path, named)
-        assert one.us_equity is expected
-        assert [kept.us_equity for kept in store.recordings()] == [expected]
+        rule = "reg-nms" if expected else "none"
+        assert [kept.instrument.protection for kept in (one, *store.recordings())] == [rule, rule]
 
 
 def test_publishers_are_those_of_the_published_list() -> None:

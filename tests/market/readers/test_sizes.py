@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from instruments import instrument_of
 from market_files import ITCH_NAME, check_recordings, csv_text, itch_bytes, random_messages, refusal, table_columns
 from riskroute.cli.app import run_app as command
 from riskroute.core.errors import DataError
@@ -24,7 +25,7 @@ from riskroute.market.readers.reading import ReadingOptions
 from riskroute.market.recordings import RecordingStore, unit_table
 
 MESSAGES = random_messages(4, 40, kinds="AD")  # sizes of whole hundreds
-COIN = Instrument("XBT/USD", unit="0.0001", tick="0.01", quantity="XBT", zone="UTC")
+COIN = instrument_of("XBT/USD", unit="0.0001", tick="0.01", quantity="XBT", zone="UTC")
 
 
 def coins(factor: float = 0.0001) -> dict[str, list[Any]]:
@@ -86,7 +87,7 @@ def test_what_is_no_size_is_refused(tmp_path: Path, value: float) -> None:
 @given(st.sampled_from(["1e-8", "0.0001", "0.25", "1", "100"]), st.integers(1, 10**13))
 @settings(max_examples=60, deadline=None)
 def test_every_whole_number_of_units_is_found_again(unit: str, count: int) -> None:
-    instrument = Instrument(unit=unit)
+    instrument = instrument_of(unit=unit)
     natural = instrument.natural(count)
     frame = polars.DataFrame({"bid_sz_00": [float(natural)]})
     assert unit_table(frame, instrument)["bid_sz_00"][0] == count == instrument.units(natural)
@@ -136,7 +137,7 @@ def test_a_model_of_units_is_the_model_of_coins(tmp_path: Path) -> None:
 def test_recordings_of_different_instruments_do_not_go_together(tmp_path: Path) -> None:
     for venue, currency in (("kraken", "USD"), ("bitstamp", "EUR")):
         path = written(tmp_path / "books.csv", coins() | {"venue": [venue] * 40})
-        declared = Instrument("XBT/USD", unit="0.01", currency=currency)
+        declared = instrument_of("XBT/USD", unit="0.01", currency=currency)
         import_files([path], tmp_path / "out", ReadingOptions(instruments={"XBT/USD": declared}))
     with pytest.raises(DataError, match=r"with the same currency, got EUR \(bitstamp\), USD \(kraken\)"):
         RecordingStore(tmp_path / "out").of_symbol("XBT/USD")

@@ -193,6 +193,9 @@ def to_snapshots(
     size is refused, and so is a size with decimals unless ``fractional``. Errors name ``source`` and call a row
     ``word``.
     """
+    # the text of a 32-bit float is the number that the source means
+    short = polars.selectors.by_dtype(polars.Float32)
+    frame = frame.with_columns(short.cast(polars.String).cast(polars.Float64))
     schema, given = snapshot_schema(depth, fractional=fractional), frame.schema
     levels, odd = [], []
     _check_sized(frame, depth, (source, word))
