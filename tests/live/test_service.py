@@ -127,7 +127,12 @@ BAD: dict[str, tuple[Callable[[], bytes], int, str]] = {
         422,
         "bids of A must be below its asks, was 3 against 2",
     ),
-    "long name": (lambda: changed(features={"x" * 101: 1}), 422, "names of features must be at most 100 printable"),
+    "many features": (
+        lambda: changed(features={str(k): 1 for k in range(101)}),
+        422,
+        "features must be at most 100, was 101",
+    ),
+    "long name": (lambda: changed(features={"x" * 101: 1}), 422, "a feature's name must be at most 100 printable"),
     "unknown symbol": (lambda: changed(symbol="NOPE"), 422, "symbol must be one of DEMO, OTHER, was 'NOPE'"),
     "unknown venue": (lambda: changed(quotes=[{"venue": "Z", "at": 1}]), 422, "venue must be one of A, B, was 'Z'"),
     "no bid": (lambda: changed(quotes=[{"venue": "A", "at": 1}]), 422, "quotes must show a bid and an ask"),
@@ -253,7 +258,7 @@ def test_orders_without_quotes_use_posted_ones(up: Running) -> None:
     quotes = bare.pop("quotes")
     answer = up.client.post("/orders", json=bare | {"symbol": "OTHER"})
     assert answer.status_code == 422
-    assert sentence(answer) == "quotes must be given with the order, or sent to /quotes before, were not"
+    assert sentence(answer) == "quotes must be given with the order, with an earlier one, or to /quotes; there are none"
     assert up.client.post("/quotes", json={"symbol": "OTHER", "quotes": quotes}).json() == {"venues": 2}
     assert up.client.post("/orders", json=bare | {"symbol": "OTHER"}).status_code == 200
     assert up.client.settled("without")["filled"] == 100

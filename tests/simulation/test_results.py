@@ -120,7 +120,7 @@ def test_figure_draws_every_policy_with_labelled_axes(result: SimulationResult) 
 def test_bad_paths_are_named(result: SimulationResult, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"path must end in .json or .parquet, was 'result.csv'"):
         result.save(tmp_path / "result.csv")
-    with pytest.raises(InputError, match=r"figure ending must be one of .png, .pdf, .svg, was '.gif'"):
+    with pytest.raises(InputError, match=r"file extension must be one of .png, .pdf, .svg, was '.gif'"):
         plot_regret(result, tmp_path / "x.gif")
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="path must be writable"):

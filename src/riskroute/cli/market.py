@@ -68,7 +68,7 @@ def _import(
     symbol: Annotated[list[str] | None, typer.Option(help="Symbol to import; repeat for more.")] = None,
     depth: Annotated[
         int | None,
-        typer.Option(help="Levels per side to keep; default: all in the file, up to 50 for ITCH, mbo and updates."),
+        typer.Option(help="Levels per side to keep, at most 50 for ITCH and mbo; default: all, 50 for updates."),
     ] = None,
     hours: Annotated[str | None, typer.Option(help="Hours to import, FIRST-LAST, in --zone; default: all.")] = None,
     date: DateOption = None,

@@ -144,16 +144,16 @@ def _lines(name: str, decision: Decision) -> list[str]:
     def dollars(cost: float) -> str:
         return f"{'-' if cost < 0 else ''}${abs(cost):,.2f} ({1e4 * cost / (context.mid * context.shares):.2f} bps)"
 
-    whole = f"{'returns' if context.side == 'sell' else 'costs'} ${decision.net:,.2f}"
+    whole = f"the order {'returns' if context.side == 'sell' else 'costs'} ${decision.net:,.2f}"
     if decision.passive:
         lines += [
             f"{name}: {order}, cost with fees, if the displayed books hold:",
             f"  {dollars(decision.cost_if_filled)} if everything posted or sent to pools fills at its price,",
-            f"  {dollars(decision.cost_if_swept)} if nothing fills there and all is swept; it then {whole} in total.",
+            f"  {dollars(decision.cost_if_swept)} if nothing fills there and all is swept; then {whole} in total.",
         ]
     else:
         cost = dollars(decision.cost_if_swept)
-        lines.append(f"{name}: {order}, cost with fees {cost} if the displayed books hold; the order {whole} in total.")
+        lines.append(f"{name}: {order}, cost with fees {cost} if the displayed books hold; {whole} in total.")
     return lines
 
 
@@ -323,7 +323,7 @@ def _headroom(
         ),
     ] = None,
     symbol: options.Symbols = None,
-    days: options.Days = 4,
+    days: Annotated[int, typer.Option(help="Number of days of each market, from the first.")] = 4,
     hours: options.Hours = None,
     shares: Annotated[
         list[int] | None, typer.Option(help="Order size in shares; repeat for more; default: 10, 100, 1000 and 5000.")

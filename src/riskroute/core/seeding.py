@@ -40,7 +40,7 @@ def checked_rng(rng: np.random.Generator) -> np.random.Generator:
 
 
 def _coarse(value: Any) -> Any:
-    """Round floats in a JSON-able value to about six digits; in a list of numbers, relative to its largest."""
+    """Round floats in a JSON-serialisable value to about six digits; in a list of numbers, relative to its largest."""
     if isinstance(value, dict):
         return {key: _coarse(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -52,7 +52,7 @@ def _coarse(value: Any) -> Any:
 
 
 def seeding_hash(value: Any, digits: int = 16, *, coarse: bool = False) -> str:
-    """Hash a JSON-able value to ``digits`` hexadecimal digits, independent of the order of keys.
+    """Hash a JSON-serialisable value to ``digits`` hexadecimal digits, independent of the order of keys.
 
     With ``coarse``, floats are rounded to about six digits.
     """

@@ -24,11 +24,10 @@ LARGEST_FEE = 10 * NANO  # a fee per share of larger magnitude is certainly in a
 def check_order(order: ParentOrder) -> None:
     """Raise `InputError` for an invalid order; limits and the age of its quotes are checked by the engine."""
     if not order.quotes:
-        raise InputError("quotes must be given with the order, or sent to /quotes before, were not")
-    if not 0 < len(order.key) <= 200 or not order.key.isprintable():
-        raise InputError(f"key must be 1 to 200 printable characters, was {shown(order.key)}")
-    if not 0 < len(order.symbol) <= 32 or not order.symbol.isprintable():
-        raise InputError(f"symbol must be 1 to 32 printable characters, was {shown(order.symbol)}")
+        raise InputError("quotes must be given with the order, with an earlier one, or to /quotes; there are none")
+    for name, text, most in (("key", order.key, 200), ("symbol", order.symbol, 32)):
+        if not 0 < len(text) <= most or not text.isprintable():
+            raise InputError(f"{name} must be 1 to {most} printable characters, was {shown(text)}")
     for name, value, most in (
         ("quantity", order.quantity, LARGEST_QUANTITY),
         ("lot", order.lot, LARGEST_QUANTITY),
@@ -38,11 +37,13 @@ def check_order(order: ParentOrder) -> None:
     ):
         if value is not None and not 0 < value <= most:
             raise InputError(f"{name} must be from 1 to {most}, was {value}")
-    if order.features:
-        if len(order.features) > 100 or not all(map(math.isfinite, order.features.values())):
-            raise InputError("features must be at most 100 finite numbers, were not")
-        if any(len(name) > 100 or not name.isprintable() for name in order.features):
-            raise InputError("names of features must be at most 100 printable characters, were not")
+    if len(order.features) > 100:
+        raise InputError(f"features must be at most 100, was {len(order.features)}")
+    for name, number in order.features.items():
+        if len(name) > 100 or not name.isprintable():
+            raise InputError(f"a feature's name must be at most 100 printable characters, was {shown(name)}")
+        if not math.isfinite(number):
+            raise InputError(f"feature {name} must be finite, was {number}")
     names = [quote.venue for quote in order.quotes] + [pool.pool for pool in order.pools]
     if len(set(names)) < len(names):
         raise InputError(f"quotes and pools must name each place once, was {shown(names)}")
@@ -95,7 +96,7 @@ class Limits(Record, frozen=True):
     unknown
         Children whose venue does not answer; more halts trading.
     unsettled
-        Unsettled orders beyond which the safe router decides; beyond twice as many, orders are refused.
+        Number of unsettled orders at which the safe router takes over; with twice as many, orders are refused.
     collar
         Maximum distance of a child's limit price from the arrival mid, in basis points.
     quote_age

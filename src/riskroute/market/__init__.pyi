@@ -1,4 +1,4 @@
-"""Public names of the market room."""
+"""Public names of `riskroute.market`."""
 
 from riskroute.market.calibration import Calibration as Calibration
 from riskroute.market.calibration import calibrate as calibrate

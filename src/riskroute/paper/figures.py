@@ -112,7 +112,7 @@ def _new_figure(width: float, height: float) -> Figure:
 def _save_figure(figure: Figure, path: str | os.PathLike[str]) -> Path:
     """Write a figure to ``path`` (.png, .pdf or .svg)."""
     target = valid_path("path", path)
-    one_of("figure ending", target.suffix.lower(), (".png", ".pdf", ".svg"))
+    one_of("file extension", target.suffix.lower(), (".png", ".pdf", ".svg"))
     return write_whole(target, lambda beside: figure.savefig(beside, dpi=150))
 
 

@@ -1,4 +1,4 @@
-"""Public names of the routers room."""
+"""Public names of `riskroute.routers`."""
 
 from riskroute.routers.context import Context as Context
 from riskroute.routers.context import ContextBooks as ContextBooks

@@ -1,4 +1,4 @@
-"""Public names of the routing room."""
+"""Public names of `riskroute.routing`."""
 
 from riskroute.routing.allocations import routing_actions as routing_actions
 from riskroute.routing.fees import Fee as Fee

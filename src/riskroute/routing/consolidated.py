@@ -120,8 +120,8 @@ class ConsolidatedBook:
     def take(self, shares: int, *, lot: int = 1, minimums: Units | None = None) -> ConsolidatedTake:
         """Take ``shares`` at the least displayed cost, or the whole depth if that is less.
 
-        Child orders are multiples of ``lot``, with an odd lot where it is cheapest. ``minimums`` ``(V,)`` are minimum
-        order sizes; with them, an odd lot is not taken.
+        Shares are taken in full lots, and the remainder as an odd lot where it is cheapest; smaller pieces if no venue
+        has a full lot left. With ``minimums`` ``(V,)``, the minimum order sizes of venues, only full lots are taken.
         """
         wanted = min(whole_number("shares", shares, minimum=0), self.depth)
         whole_number("lot", lot)

@@ -115,7 +115,7 @@ def _episode(running: Policy, rounds: int) -> tuple[list[Action], int]:
 
 
 def _check_restore(policy: Policy, setting: Setting, expected: list[Action]) -> None:
-    """Save and restore one episode repeatedly: what a save loses changes the decisions after it."""
+    """Save and restore one episode several times; whatever a save loses would change the later decisions."""
     running, reward, last = policy.clone().start(setting, 3), _rewards(), 0
     for saved_at in (0, 1, 37, 211, _HORIZON - 1, _HORIZON):
         decisions = _trace(running, saved_at - last, reward)
@@ -123,7 +123,7 @@ def _check_restore(policy: Policy, setting: Setting, expected: list[Action]) -> 
         saved, last = running.state(), saved_at
         running = type(policy).restore(json.loads(json.dumps(saved, allow_nan=False)), setting.actions)
         _require(running.state() == saved, policy.name, f"state must survive a save after {saved_at} rounds")
-    _require(running.recommend() == expected[-1], policy.name, f"must recommend alike when saved after {last} rounds")
+    _require(running.recommend() == expected[-1], policy.name, "must recommend the same action once saved and restored")
     other = Actions.scaled(np.eye(3))
     state = policy.clone().start(setting).state()
     _expect(StateError, lambda: type(policy).restore(state, other), policy.name, "must refuse another action set")

@@ -379,7 +379,7 @@ class Environment:
         return EnvironmentNoise(checked_rng(rng))
 
     def reward_tables(self, rng: np.random.Generator, horizon: int) -> tuple[Vector, Vector, Integers, Vector]:
-        """Return means and deviations ``(P, K)`` by piece and listed action, and piece and noise of every round."""
+        """Return the means and standard deviations ``(P, K)`` of listed actions, and pieces and noise ``(T,)``."""
         horizon = whole_number("horizon", horizon, maximum=MOST_ROUNDS)
         handles = self.actions.listed().handles
         tables = [self.outcomes(handles, k)[:2] for k in range(len(self.pieces))]

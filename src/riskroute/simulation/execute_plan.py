@@ -4,8 +4,8 @@ Children meet the books as of their arrival, a latency after they are sent; ping
 latency later. No snapshot is used before its time. Shares beyond the depth at the deadline are charged an estimated
 price and reported. Otherwise the order has no market impact.
 
-Hidden liquidity is not recorded. An order that takes more than the displayed size at a price gets at most the hidden
-shares that traded there within the next second; shares hidden inside the spread are ignored.
+Hidden liquidity is not recorded. Beyond the displayed size at a price, an order gets at most the hidden shares that
+trade there within the next second; shares hidden inside the spread are ignored.
 """
 
 from __future__ import annotations

@@ -324,7 +324,7 @@ def backtest(
     shares : int or Sequence[int]
         Order sizes, used in rotation.
     routers : Sequence[str or Router]
-        Names or router objects; an object starts in its current state. Default: all that do not learn.
+        Names or router objects; an object starts in its current state. Default: as in `BacktestConfig`.
     kept : str or Path
         Cache folder for prepared days and results.
     backend : Backend, optional

@@ -90,7 +90,7 @@ def check_candidates(texts: Sequence[str]) -> tuple[str, ...]:
 
 
 def candidate_names(asked: Sequence[str], *, pools: bool, horizon: float, train: int | None = None) -> list[str]:
-    """Return the routers to play: the requested ones and the benchmark rules. Default: all that do not learn.
+    """Return the routers to play: the requested ones and the benchmark rules. Default: as in `BacktestConfig`.
 
     Without training days, fitted routers are played only on request.
 

@@ -72,7 +72,7 @@ class BacktestConfig:
     - ``orders``: orders per day.
     - ``horizon``: deadline of every order, seconds.
     - ``kappa``: basis points charged per squared basis point of variance of the unforeseen cost.
-    - ``routers``: names of routers. Default: all that do not learn.
+    - ``routers``: names of routers. Default: the simple rules, the fitted static splits and the clairvoyant.
     - ``hours``: hours within which orders arrive and end, such as ``10:30-11:00``, in the zone of the recordings (New
       York for synthetic days, which then consist of these hours only). Default: 09:35-15:55 in New York, else the whole
       day.

@@ -363,15 +363,14 @@ def _learning_charts(curve: CaseLearningCurve) -> tuple[tuple[str, str], ...]:
     def chart(title: str, unit: str, values: Sequence[tuple[int, float | None, float | None]]) -> tuple[str, str]:
         known = [(float(n), mean, latest) for n, mean, latest in values if mean is not None and latest is not None]
         orders, means, latest = zip(*known, strict=True)
-        curves = (
-            ChartCurve("all orders so far", orders, means, role="chosen"),
-            ChartCurve("latest orders", orders, latest),
-        )
+        all_orders = ChartCurve("all orders so far", orders, means, role="chosen")
+        curves = all_orders, ChartCurve("latest orders", orders, latest)
         return title, curve_chart(title, "orders of a symbol so far", unit, curves, edge=edge)
 
     points = curve.points
     difference = [(one.orders, one.so_far_bps, one.difference_bps) for one in points]
-    charts = [chart(f"{curve.router} minus {curve.against}", "bps per order (below zero saves)", difference)]
+    axis = f"cost difference, bps (below zero: {curve.router} cheaper)"
+    charts = [chart(f"{curve.router} minus {curve.against}", axis, difference)]
     if any(one.exploration_bps is not None and one.exploration_so_far_bps is not None for one in points):
         spent = [(one.orders, one.exploration_so_far_bps, one.exploration_bps) for one in points]
         charts.append(chart("Exploration cost", "exploration cost, bps per order", spent))

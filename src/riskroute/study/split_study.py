@@ -411,7 +411,7 @@ def _measure_splits(
 
 
 def _moments(weights: Floats, values: Floats, tolerance: float) -> dict[str, Floats]:
-    """Return mean, variance, mean-variance and 5 % tail of values ``(n,)`` under each row of weights ``(R, n)``."""
+    """Return mean, variance, mean-variance and 5 % expected shortfall of values ``(n,)`` under weights ``(R, n)``."""
     total = weights.sum(axis=1)
     mean = weights @ values / total
     variance = np.maximum(weights @ (values - values.mean()) ** 2 / total - (mean - values.mean()) ** 2, 0.0)

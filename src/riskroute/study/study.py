@@ -158,7 +158,7 @@ class Study:
     ) -> list[Path]:
         """Write the result, the routing table and the states of the routers to use; return the files.
 
-        The routers are trained on all days; there is one state per symbol, size and deadline.
+        Routers learn on all days, static splits are fitted on training days; one state per symbol, size and deadline.
         """
         folder, where, cache = writable_folder("out", out), _backend(backend), _cache(kept)
         tasks, names = [], []

@@ -1,9 +1,9 @@
 """G-optimal designs over finite sets of feature vectors, with a certificate.
 
-A design is a distribution over actions; a G-optimal design minimises the largest leverage ``x' M^-1 x`` over *all*
-actions. Kiefer and Wolfowitz (1960): the minimum is the rank of the set, and the same design maximises ``log det M``.
-One scan therefore certifies a design: ``bound`` is its largest leverage, and ``bound / rank - 1`` its relative excess
-over the optimum, whatever solver found it.
+A design is a distribution ``w`` over actions, with information matrix ``M = sum_i w_i x_i x_i'``. A G-optimal design
+minimises the largest leverage ``x' M^-1 x`` over *all* actions. Kiefer and Wolfowitz (1960): the minimum is the rank of
+the set, and the same design maximises ``log det M``. One scan therefore certifies a design, whatever solver found it:
+``bound`` is its largest leverage, and ``bound / rank - 1`` its relative excess over the optimum.
 
 The solver iterates over a working set only. It (1) whitens the coordinates; (2) solves on the working set, by vertex
 exchange (`vertex_exchange`) and then by Newton steps near the optimum (`_newton_polish`); (3) scans every action; (4)

@@ -1,7 +1,7 @@
 """HTTP API and dashboard of the live router, as an ASGI application.
 
 Orders, halts and resumes are answered once they are durable. The event loop never waits for the router or the disk:
-orders go to the engine's thread, and views of the state are computed in the executor.
+orders go to the engine's thread, views to reader threads, and halts and event streams to threads of their own.
 """
 
 from __future__ import annotations

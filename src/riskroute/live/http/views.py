@@ -276,7 +276,7 @@ class MetricsView(Collector):
                 "unsaved_bytes": ("Bytes of archived orders in memory", float(archive.unsaved_bytes)),
             }
             if engine.learner.refit_every:
-                counters["refit_failures"] = ("Refits that failed or were given up", engine.failed_refits)
+                counters["refit_failures"] = ("Refits that failed or timed out", engine.failed_refits)
                 gauges |= {
                     "belief_age_seconds": ("Seconds since a belief was adopted, or since the start", engine.belief_age),
                     "refit_overdue_seconds": ("Seconds since a refit was due", engine.refit_overdue),

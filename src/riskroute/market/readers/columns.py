@@ -139,7 +139,7 @@ class TimeColumn:
     """Parses a column of timestamps chunk by chunk; the first value determines the form of all.
 
     Integers are Unix times in s, ms, us or ns, told apart by magnitude. Numbers with decimals are rounded to the
-    microsecond, since neighbouring float64 values of today's seconds are 0.2 us apart. Local times are in ``zone``.
+    microsecond: near current Unix times, neighbouring float64 values are 0.2 us apart. Local times are in ``zone``.
 
     >>> times = TimeColumn(Path("books.csv"), "ts_event", "UTC")
     >>> times.read(polars.Series([1577836800.123456])).cast(polars.Int64).to_list()

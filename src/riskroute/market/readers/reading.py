@@ -52,7 +52,7 @@ class ReadingOptions:
     symbols : tuple[str, ...]
         Symbols to import; default: the file's only symbol, or all if there are few.
     depth : int, optional
-        Levels per side to keep; default: all, at most 50 for order-by-order files and book updates.
+        Levels per side to keep; default: all, but 50 for book updates. Order-by-order files have at most 50.
     start, end : dt.time, optional
         Part of the day, in New York time or in ``zone``; default: the whole day.
     date : dt.date, optional

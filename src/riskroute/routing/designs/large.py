@@ -2,7 +2,7 @@
 
 Three steps: optimal weights on the orbits known so far (`symmetry`); a proof over every allocation, or an allocation
 that refutes it and joins the orbits (`certificate`); a few allocations with nearly the same information (`support`).
-The bound returned is the proven one times the loss factor of the last step.
+The bound returned is the proven one times the factor by which leverages may grow in the last step.
 
 Sets with many kinds of slots have next to no symmetry. A search finds their candidates: allocations with some slots
 full and others sharing the rest evenly, and then those farthest along the gradient of the leverage. A leverage is

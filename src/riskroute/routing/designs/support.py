@@ -272,14 +272,14 @@ def _lowered(total: Vector, change: Vector, modulus: int) -> float:
 def explicit_support(
     information: SymmetricInformation, orbits: list[Orbit], weights: Vector, limit: int, enough: float
 ) -> tuple[Units, Vector, float]:
-    """Return allocations ``(n, m)`` in units, ``n <= limit``, their weights, and the loss factor of leverages.
+    """Return allocations ``(n, m)`` in units, ``n <= limit``, their weights, and the factor by which leverages grow.
 
     The number of families grows until the factor is at most ``enough``; if ``limit`` prevents that, the best are
     selected from many more.
     """
     used = np.flatnonzero(weights > 1e-9)
     kept, shares = [orbits[i] for i in used], weights[used]
-    allowed = min(limit, 30_000)  # more would take too long; the factor includes the loss
+    allowed = min(limit, 30_000)  # more would take too long; the factor accounts for it
     shifts = _family_length(information.groups)
     most = allowed // shifts
     every = sum(-(-_orbit_size(orbit) // shifts) for orbit in kept)
@@ -327,7 +327,7 @@ def _exact(information: SymmetricInformation, families: list[Units], most: int) 
 
 
 def _fitted(groups: SymmetryGroups, families: list[Units], root: Vector, limit: int) -> tuple[Units, Vector, float]:
-    """Return at most ``limit`` allocations of some families, the best-fitting weights, and the loss factor."""
+    """Return at most ``limit`` allocations of some families, the best-fitting weights, and the growth factor."""
     rank = root.shape[1]
     upper = np.triu_indices(rank)
     twice = np.where(upper[0] == upper[1], 1.0, math.sqrt(2.0))  # entries off the diagonal count twice
