@@ -249,7 +249,7 @@ def test_a_key_file_must_be_long_and_private(tmp_path: Path, bad: str, said: str
         file.write_bytes(b"short" if bad == "short" else KEY)
         file.chmod(0o644 if bad == "open" else 0o600)
     config = service_config(tmp_path, log={"path": str(tmp_path / "live.sqlite"), "head_key": str(file)})
-    with pytest.raises(InputError, match=rf"log\.head_key must be a file of at least 32 bytes .*{said}"):
+    with pytest.raises(InputError, match=rf"log\.head_key must be a file of at least 32 bytes, .*{said}"):
         config.open_log()
 
 

@@ -23,7 +23,9 @@ def test_a_partition_is_written_as_k_of_n(tmp_path: Path, text: str) -> None:
 
 
 def test_a_file_has_one_partition(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="partition must be 1/1 for a log in a file, was '1/2': others need Postgres"):
+    with pytest.raises(
+        InputError, match="partition must be 1/1 for a log in a file, was '1/2': others need PostgreSQL"
+    ):
         service_config(tmp_path, partition="1/2")
     assert service_config(tmp_path).lease_seconds == math.inf
 

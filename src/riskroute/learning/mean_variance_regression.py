@@ -1,7 +1,7 @@
 """Regression with a linear mean and a linear variance, each in its own features.
 
 A reward is ``y = offset + x' theta + noise`` with ``Var = base_variance + chi' phi`` and ``phi >= 0``. If ``chi``
-consists of squared loadings, every such variance is non-negative, and rewards may share a common factor: the product of
+consists of squared loadings, every such variance is non-negative, and rewards may have a common factor: the product of
 two errors of the same round has expectation ``chi_kl' phi``, where ``chi_kl`` are the features of the pair.
 
 A fit alternates weighted least squares for ``theta`` (weights: inverse predicted variances) with non-negative least
