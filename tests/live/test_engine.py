@@ -105,7 +105,7 @@ def test_the_same_order_again_gets_the_same_decision_and_another_one_is_refused(
         ({"quantity": -3}, "quantity must be from 1 to 1000000000, was -3"),
         ({"quantity": 10**12}, "quantity must be from 1 to 1000000000, was 1000000000000"),
         ({"key": ""}, "key must be 1 to 200 printable characters, was ''"),
-        ({"quotes": ()}, "quotes must be given with the order"),
+        ({"quotes": ()}, "quotes must be sent with this order"),
         ({"deadline": START - 1}, "deadline must be later than now, was not"),
         ({"quotes": quotes(START - 3 * NANO)}, "quotes must be at most 2 s old, was 3 s"),
         ({"quotes": quotes(START + 60 * NANO)}, "quotes must not be from the future, was 60 s ahead"),

@@ -258,7 +258,7 @@ def test_orders_without_quotes_use_posted_ones(up: Running) -> None:
     quotes = bare.pop("quotes")
     answer = up.client.post("/orders", json=bare | {"symbol": "OTHER"})
     assert answer.status_code == 422
-    assert sentence(answer) == "quotes must be given with the order, with an earlier one, or to /quotes; there are none"
+    assert sentence(answer) == "quotes must be sent with this order, with an earlier one or to /quotes, were missing"
     assert up.client.post("/quotes", json={"symbol": "OTHER", "quotes": quotes}).json() == {"venues": 2}
     assert up.client.post("/orders", json=bare | {"symbol": "OTHER"}).status_code == 200
     assert up.client.settled("without")["filled"] == 100

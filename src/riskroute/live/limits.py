@@ -24,7 +24,7 @@ LARGEST_FEE = 10 * NANO  # a fee per share of larger magnitude is certainly in a
 def check_order(order: ParentOrder) -> None:
     """Raise `InputError` for an invalid order; limits and the age of its quotes are checked by the engine."""
     if not order.quotes:
-        raise InputError("quotes must be given with the order, with an earlier one, or to /quotes; there are none")
+        raise InputError("quotes must be sent with this order, with an earlier one or to /quotes, were missing")
     for name, text, most in (("key", order.key, 200), ("symbol", order.symbol, 32)):
         if not 0 < len(text) <= most or not text.isprintable():
             raise InputError(f"{name} must be 1 to {most} printable characters, was {shown(text)}")

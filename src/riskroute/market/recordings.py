@@ -487,7 +487,9 @@ def unit_table(table: polars.DataFrame, instrument: Instrument, *, money: bool =
         *((polars.col(name) / unit).round() for name in floats), *(polars.col(name) * value for name in prices)
     )
     for name in floats:
-        odd = ((changed[name] * unit - table[name]).abs() > 1e-9 * unit).fill_null(False)
+        # relative, because a float64 size is within half a rounding error of its decimal
+        gap = (changed[name] * unit - table[name]).abs()
+        odd = (gap > 2.0**-50 * table[name].abs()).fill_null(False)
         if odd.any():
             size = decimal_text(valid_decimal(name, table.filter(odd)[name][0]))
             raise DataError(

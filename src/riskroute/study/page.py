@@ -369,8 +369,8 @@ def _learning_charts(curve: CaseLearningCurve) -> tuple[tuple[str, str], ...]:
 
     points = curve.points
     difference = [(one.orders, one.so_far_bps, one.difference_bps) for one in points]
-    axis = f"cost difference, bps (below zero: {curve.router} cheaper)"
-    charts = [chart(f"{curve.router} minus {curve.against}", axis, difference)]
+    unit = "cost difference, bps per order (below zero saves)"
+    charts = [chart(f"{curve.router} minus {curve.against}", unit, difference)]
     if any(one.exploration_bps is not None and one.exploration_so_far_bps is not None for one in points):
         spent = [(one.orders, one.exploration_so_far_bps, one.exploration_bps) for one in points]
         charts.append(chart("Exploration cost", "exploration cost, bps per order", spent))
