@@ -17,7 +17,7 @@ from riskroute.study.statistics import (
     _block_length,
     _small_sample,
     _stationary_draws,
-    block_means,
+    block_sums,
     bootstrap_difference,
     superior_pvalue,
 )
@@ -136,7 +136,7 @@ def test_power_is_what_it_says() -> None:
 
 def test_blocks_count_by_their_orders() -> None:
     values, blocks = np.array([1.0, 2.0, 3.0, 10.0]), np.array([5, 5, 5, 9])
-    sums, counts = block_means(values, blocks)
+    sums, counts = block_sums(values, blocks)
     assert (sums.tolist(), counts.tolist()) == ([6.0, 10.0], [3.0, 1.0])
     assert bootstrap_difference(values, blocks, np.random.default_rng(0)).mean == 4.0
     same = bootstrap_difference(np.full(30, 0.25), np.arange(30), np.random.default_rng(0))

@@ -1,8 +1,8 @@
 """Instruments: units, ticks, money, trading sessions and order protection of traded symbols.
 
 Inside riskroute a quantity is a whole number of units, and a price is quoted for a quantity of 1. Outside, quantities
-are natural numbers (0.25 BTC, 3 contracts, 1,000 shares) and amounts are in the quote currency. The price of a quantity
-times that quantity times the multiplier is money, so one unit at a price of 1 is worth ``unit * multiplier``.
+are natural numbers (0.25 BTC, 3 contracts, 1,000 shares) and amounts are in the quote currency. The notional value is
+price times quantity times multiplier, so one unit at a price of 1 is worth ``unit * multiplier``.
 """
 
 from __future__ import annotations

@@ -477,7 +477,9 @@ def _temper_factor(
 
 @njit(cache=True, error_model="numpy")
 def _add_information(columns: Matrix, weights: Vector, missed: Vector, information: Matrix, pull: Vector) -> None:
-    """Add weighted squares of features to the upper triangle of ``information`` and weighted errors to ``pull``."""
+    """Add weighted outer products of features to the upper triangle of ``information``, and features times weighted errors
+    ``missed`` to ``pull``.
+    """
     dim, n = columns.shape
     for a in range(dim):
         for b in range(a, dim):

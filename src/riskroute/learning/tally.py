@@ -121,9 +121,7 @@ class Tallies:
         """Return the entries of both, concatenated; an action may appear twice."""
         instance_of("other", other, Tallies, "Tallies")
         if self.actions.shape[1:] != other.actions.shape[1:]:
-            raise InputError(
-                f"other must have handles like {self.actions[:1].tolist()}, had {other.actions[:1].tolist()}"
-            )
+            raise InputError(f"expected handles of shape {self.actions.shape[1:]}, got {other.actions.shape[1:]}")
         return Tallies(
             np.concatenate([self.actions, other.actions]),
             np.concatenate([self.counts, other.counts]),

@@ -297,8 +297,8 @@ class RouterCosts:
 class VenueCosts:
     """Costs of one kind of child order of one router at one venue or pool; means are over filled shares.
 
-    Adverse selection is that of passive fills (dark pools and limit orders), and null for others. Measures that are
-    not listed are defined as in `RouterCosts`.
+    Adverse selection is measured for passive fills only (dark pools and limit orders), and null for other kinds.
+    Measures that are not listed are defined as in `RouterCosts`.
 
     - ``router``, ``place``, ``kind``: router; venue or pool (``beyond`` for shares beyond all displays); kind: take,
       sweep, limit, dark or dark_rest.

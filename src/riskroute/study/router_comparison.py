@@ -21,7 +21,7 @@ from riskroute.study.day_tables import DayTables
 from riskroute.study.statistics import (
     BootstrapDifference,
     PairedDifference,
-    block_means,
+    block_sums,
     bootstrap_difference,
     expected_shortfall,
     superior_pvalue,
@@ -229,7 +229,7 @@ def _p_value(wide: polars.DataFrame, blocks: Integers, bar: str, names: Sequence
     others = [name for name in names if name not in (bar, CLAIRVOYANT)]
     columns = []
     for name in others:
-        sums, counts = block_means(_gaps(wide, name, bar), blocks)
+        sums, counts = block_sums(_gaps(wide, name, bar), blocks)
         columns.append(sums / counts)
     count = len(np.unique(blocks))
     if not others or count < 8:

@@ -18,7 +18,7 @@ import numpy as np
 from riskroute.core.errors import DataError, InputError
 from riskroute.core.files import writable_folder, write_json, write_whole
 from riskroute.core.records import from_plain, to_plain
-from riskroute.core.text import TextTable, dollars_text, words_list
+from riskroute.core.text import TextTable, dollars_text, shown, words_list
 from riskroute.core.validation import instance_of, valid_path
 from riskroute.market.fitting import VenueFit
 from riskroute.study.config import SplitStudyConfig
@@ -150,7 +150,8 @@ class SplitResultCase:
     Allocations are in the order of ``slots``; ``caps`` are the maximum shares per slot, ``rests_cross_at`` the venues
     where pools' remainders cross the spread, ``unused_slots`` the reasons by slot. ``beyond_known_levels`` and
     ``left_out`` are fractions of the scenarios: where the recommended split needs more than the known levels, and where
-    a book is missing or too shallow. ``naive_splits`` need no model. ``gap`` is the risk-adjusted cost of the
+    a book is missing or too shallow. ``naive_splits`` (equal, in proportion to depth, best single slot)
+    need no model. ``gap`` is the risk-adjusted cost of the
     recommended split, out of sample minus in sample. ``warm_policies`` start with a belief from the train hours;
     ``unplayed`` ones need a list of splits, which would be too long. ``splits_possible`` is text: it may have hundreds
     of digits.
@@ -283,7 +284,7 @@ class SplitStudyResult:
         instance_of("versions", self.versions, dict, "a dictionary of versions by name")
         instance_of("market", self.market, MarketFacts, "the facts about the market")
         if not isinstance(self.orders, tuple) or not all(isinstance(one, SplitResultCase) for one in self.orders):
-            raise InputError("orders must be a tuple of SplitResultCase")
+            raise InputError(f"orders must be a tuple of SplitResultCase, was {shown(self.orders)}")
 
     def __repr__(self) -> str:
         return "\n\n".join("\n  ".join([case.headline(self.market.side), *case.findings()]) for case in self.orders)

@@ -96,7 +96,7 @@ class BootstrapDifference:
         return PairedDifference(against, self.mean, low, high, self.blocks, detectable)
 
 
-def block_means(values: Vector, blocks: Integers) -> tuple[Vector, Vector]:
+def block_sums(values: Vector, blocks: Integers) -> tuple[Vector, Vector]:
     """Return sums and counts of values ``(n,)`` by block."""
     _, place = np.unique(blocks, return_inverse=True)
     return np.asarray(np.bincount(place, weights=values)), np.bincount(place).astype(np.float64)
@@ -114,7 +114,7 @@ def bootstrap_difference(
     if not len(values):
         raise InputError("values must hold at least one number, was empty")
     mean = float(values.mean())
-    sums, counts = block_means(values, blocks)
+    sums, counts = block_sums(values, blocks)
     count = len(sums)
     if count < 2:
         return BootstrapDifference(mean, math.nan, math.nan, math.nan, count, 1.0, math.nan)

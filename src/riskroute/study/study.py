@@ -13,6 +13,7 @@ from riskroute.core.config import config_list, read_toml_config
 from riskroute.core.errors import InputError
 from riskroute.core.files import in_file_name, writable_folder, write_json
 from riskroute.core.runtime import compilation_timed, provenance_versions
+from riskroute.core.text import shown
 from riskroute.core.validation import instance_of, one_of, valid_function, valid_path
 from riskroute.routing.fees import FeeSchedule, load_fees
 from riskroute.simulation.backends import Backend
@@ -237,5 +238,5 @@ def _pool(one: Any) -> DarkMarketPool:
         one_of("key of a pool", key, tuple(fields))
     for name, item in fields.items():
         if item.default is dataclasses.MISSING and name not in one:
-            raise InputError(f"{name} of a pool must be given, was missing")
+            raise InputError(f"pool {shown(one)} must have the key {name}, which is missing")
     return DarkMarketPool(**one)

@@ -375,7 +375,7 @@ def fold_children_outcome(
 
 
 def _cancel_open_children(state: TradingState, parent: ParentState, effects: list[Effect], kind: str = "") -> None:
-    """Cancel the resting children of an order, all or those of a kind."""
+    """Cancel the resting children of an order; with ``kind``, only those of this kind."""
     for name in parent.children:
         child = state.children[name]
         if not child.done and child.final < 0 and not child.order.immediate and kind in ("", child.order.kind):

@@ -199,7 +199,7 @@ class OrderOutcome(Record, frozen=True):
     """The outcome of an order, learned exactly once.
 
     ``cost`` is against the arrival mid, fees included, with the remainder valued at the far touch. ``late``: settled
-    after the deadline; ``busted``: a fill was busted or corrected before that.
+    after the deadline; ``busted``: a fill was busted or corrected before the settlement.
     """
 
     parent: str

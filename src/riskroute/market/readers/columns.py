@@ -78,7 +78,7 @@ def table_columns(given: Sequence[str], declared: Mapping[str, str]) -> dict[str
 
 
 def _expanded(given: Sequence[str], patterns: Mapping[str, str]) -> dict[str, str]:
-    """Return the columns that match patterns, by our names; all patterns count levels from 0, or all from 1."""
+    """Map our column names to the columns that match the patterns; all patterns count levels from 0, or all from 1."""
     numbered: dict[str, dict[int, str]] = {}
     for ours, theirs in patterns.items():
         if ours not in _TARDIS or theirs.count("{}") != 1:
