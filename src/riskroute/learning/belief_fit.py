@@ -477,8 +477,9 @@ def _temper_factor(
 
 @njit(cache=True, error_model="numpy")
 def _add_information(columns: Matrix, weights: Vector, missed: Vector, information: Matrix, pull: Vector) -> None:
-    """Add weighted outer products of features to the upper triangle of ``information``, and features times weighted errors
-    ``missed`` to ``pull``.
+    """Add the weighted outer products of the features to the upper triangle of ``information``.
+
+    Add the features times the weighted errors ``missed`` to ``pull``.
     """
     dim, n = columns.shape
     for a in range(dim):

@@ -1,8 +1,8 @@
 """Backends: run independent tasks on one machine or a cluster, and return their results in task order.
 
 ``local`` uses joblib processes; ``dask`` and ``ray`` connect to the cluster at a given address, or start one on
-this machine. Results do not depend on the backend. A task lost with its worker is retried; with a cache, finished tasks are
-not repeated.
+this machine. Results do not depend on the backend. A task lost with its worker is retried; with a cache, finished tasks
+are not repeated.
 """
 
 from __future__ import annotations
