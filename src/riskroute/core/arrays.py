@@ -1,4 +1,4 @@
-"""Array types by meaning; shapes are stated in docstrings."""
+"""Type aliases of NumPy arrays, named after their contents; docstrings state the shapes."""
 
 from __future__ import annotations
 

@@ -1,14 +1,14 @@
-"""Splits of whole units that minimise a quadratic form plus a cost per slot, with a certified lower bound.
+"""Splits of whole units that minimise a quadratic form plus tabulated costs of each slot, with a proven lower bound.
 
 Minimise ``a' S a + linear' a + sum_k tables[k, a_k]`` over whole numbers ``0 <= a_k <= cap_k`` with ``sum a = units``.
-``S`` couples the slots, so dynamic programming is not exact here. Instead:
+``S`` couples the slots, so dynamic programming does not apply. The search has three steps:
 
-1. The continuous relaxation is solved by moving units between the pair of slots whose marginal costs differ most, with
-   the exact step length; tables are interpolated, by their convex envelope where they are not convex. An indefinite
-   ``S`` is shifted to a semi-definite one, and the excess ``s a_k^2`` bounded by its chord on ``[0, cap_k]``. The
-   relaxed minimum less its duality gap is a lower bound for every split.
-2. The relaxed solution is rounded by largest remainders and improved by moving single units between pairs.
-3. If the result is more than 0.1 % above the bound, or the problem is not convex, seven more starts are tried.
+1. Solve the continuous relaxation: move units between the pair of slots whose marginal costs differ most, with the
+   exact step length. Tables are replaced by their convex envelopes and interpolated. An indefinite ``S`` is made
+   semi-definite by adding ``s`` to its diagonal; the added cost ``s a_k^2`` is at most its chord on ``[0, cap_k]``,
+   which is subtracted. The relaxed minimum less its duality gap is a lower bound on the cost of every split.
+2. Round the relaxed solution by largest remainders, and improve it by moving single units between pairs of slots.
+3. If the cost is more than 0.1 % above the bound, or the problem is not convex, repeat from seven other splits.
 
 References
 ----------
@@ -83,7 +83,7 @@ def minimise_quadratic(
     m = len(linear)
     matrix = finite_array("matrix", matrix, ndim=2, length=m)
     if matrix.shape != (m, m) or np.abs(matrix - matrix.T).max() > _ROUNDING * np.abs(matrix).max():
-        raise InputError(f"matrix must be symmetric of shape ({m}, {m}), and was not")
+        raise InputError(f"matrix must be symmetric of shape ({m}, {m}), was of shape {matrix.shape} or asymmetric")
     units = whole_number("units", units, minimum=0)
     check_separable_size(m, units)
     most = np.full(m, units) if caps is None else np.minimum(exact_array("caps", caps, np.int64, (m,)), units)
@@ -147,7 +147,7 @@ def _filled(chosen: Units, most: Units, units: int) -> Units:
 
 
 def _starts(most: Units, units: int, count: int = 7) -> list[Units]:
-    """Return starting splits: first with one slot filled to its cap, largest caps first, then random ones."""
+    """Return starting splits: up to three that fill a slot with a large cap first, then random ones."""
     rng, starts = np.random.default_rng(0), []
     for number in range(count):
         weights = rng.exponential(size=len(most)) * (most > 0)

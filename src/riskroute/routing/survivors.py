@@ -1,14 +1,15 @@
-"""Survivors of elimination: an allocation set cut by one separable constraint after another, and designs over it.
+"""Survivors of elimination: the allocations that pass a growing list of separable constraints, and designs over them.
 
-Up to a million survivors are listed exactly. Larger sets stay implicit: membership is a test, a search under Lagrange
-multipliers on the cuts approximates the best allocation, and uniform draws are states of a random walk of exchanges
-between two slots, whose stationary distribution is uniform on the set.
+Each constraint is a *cut* of the *root*, the set of all allocations. Up to a million survivors are listed exactly.
+Larger sets stay implicit. Membership is then a test, and a search under Lagrange multipliers on the cuts approximates
+the best allocation. Draws are states of a random walk that moves units between two slots; its stationary distribution
+is uniform.
 
-The set has no symmetry left, so a search finds the candidates of a design: uniform draws, the members farthest along
-many directions, and hill climbs of the leverage itself. The bound does not rely on the search. It is the smallest of
-three that hold for every member: the maximum of a separable majorant of the leverage (`certify_by_majorant`); the
-leverage as a sum of squares of linear functions, with the range of each bounded; and the certificate of the root set.
-The first two relax the latest cut with a Lagrange multiplier.
+Survivors have no symmetry, so a search finds the candidates of a design: uniform draws, the members farthest along
+many directions, and hill climbs of the leverage. The bound on the leverage does not rely on the search. It is the
+smallest of three bounds that hold for every member: the maximum of a separable majorant (`certify_by_majorant`); a sum
+of squares of linear functions, each bounded over its range; and the certificate of the root. The first two relax the
+latest cut with a Lagrange multiplier.
 """
 
 from __future__ import annotations
@@ -33,13 +34,13 @@ from riskroute.routing.lattice import LatticeCut, LatticeSet
 from riskroute.routing.splits import split_list_limit
 
 _LARGEST_SURVIVOR_LIST = 1_000_000
-_FINEST = 0.05  # finest tolerance worth solving for: candidates are only some of the members
+_FINEST = 0.05  # a smaller tolerance is not worth solving for: candidates are a sample of the members
 
 
 def survivors_of(root: LatticeSet, cuts: tuple[LatticeCut, ...], witness: Action) -> ActionSet:
     """Return the members of ``root`` that pass every cut: a list if they are few, an implicit set otherwise.
 
-    ``witness`` passes every cut.
+    ``witness`` is any member that passes every cut.
     """
     if cuts:
         units = _cut_lattice(root, cuts).listed(split_list_limit(root.slots, _LARGEST_SURVIVOR_LIST))
@@ -100,7 +101,7 @@ class _Survivors(ActionSet):
         return self.root.largest_norm()
 
     def best(self, coef: Vector) -> Action:
-        """Return the best member, exactly if the best allocation of the root survived, otherwise by a search."""
+        """Return the best member: exact if the best allocation of the root survived, otherwise found by a search."""
         coef = finite_array("coef", coef, ndim=1, length=self.dim)
         free = self.root.best(coef)
         if _passes(self.root, self.cuts, np.array([free], dtype=np.int64))[0]:
@@ -139,14 +140,14 @@ class _Survivors(ActionSet):
         return np.asarray(drawn * self.root.lot)
 
     def within(self, coef: Vector, tolerance: float) -> ActionSet:
-        """Keep members within a tolerance of the best one found; a few more stay if the search missed the best."""
+        """Keep members that score within ``tolerance`` of the best one found; more stay if the search missed it."""
         tolerance = real_number("tolerance", tolerance, minimum=0)
         best = self.best(coef)
         cut = LatticeCut(np.array(coef, dtype=np.float64), self._score(best, coef) + tolerance)
         return survivors_of(self.root, (*self.cuts, cut), best)
 
     def top(self, coef: Vector, count: int) -> ActionSet:
-        """Keep about the ``count`` best members, by a quantile of uniform draws; exactly ``count`` if listed."""
+        """Keep the ``count`` best members: exactly if listed, otherwise up to an estimated quantile of their scores."""
         count = whole_number("count", count, maximum=self.size)
         coef = finite_array("coef", coef, ndim=1, length=self.dim).copy()
         draws = 2000
@@ -262,7 +263,7 @@ def _bound(survivors: _Survivors, whitening: Matrix) -> float:
 
 
 def _largest(survivors: _Survivors, axis: Floats) -> float:
-    """Bound ``<axis, features>`` over the survivors, with the best of a few Lagrange multipliers on the latest cut."""
+    """Return an upper bound on ``<axis, features>``: the lowest for a few Lagrange multipliers on the latest cut."""
     cut = survivors.cuts[-1]
     unit = np.linalg.norm(axis) / max(float(np.linalg.norm(cut.coef)), 1e-300)
     values = []

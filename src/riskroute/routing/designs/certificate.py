@@ -9,8 +9,8 @@ a sum over slots plus a quadratic form in a few sums. On a part of the set, the 
 function of the sums: by the chord over the range of the sums where it is convex, by a tangent where it is concave. The
 remainder is separable, and dynamic programming finds its exact maximum over the part: an upper bound on every leverage
 there. A part whose bound is too high is split at the largest (second largest ..) amount of a group, which narrows the
-ranges, until every part is below the target or the work limit is reached. The bound returned holds for all allocations
-either way.
+ranges, until every part is below the target or the work limit is reached. Even then, the bound returned holds for all
+allocations.
 
 Tables have one entry per unit if there are few units. Otherwise they are laid out on a grid of about a thousand steps,
 so that the cost of the proof does not depend on the order size. The maxima then hold for all fractional amounts, and
@@ -19,11 +19,11 @@ rounded up or down, and rounding lowers a function whose second derivative is at
 squared steps.
 
 `certify_by_majorant` needs no symmetry. A leverage is a quadratic form ``f' P f`` of the features, two per slot. ``P``
-is increased until one block per slot is left: the form is then a sum over slots, and its maximum is bounded by its
-Lagrangian dual, with a multiplier per unit. Three steps keep the increase small. The amounts sum to the units, so any
-multiple of the square of their sum is constant. In the few directions in which slots are most coupled, the square is
-bounded by its chord over its range. The rest is covered by enlarging the blocks a little. For survivors of a cut, any
-non-negative multiple of the excess over its limit may be subtracted: no member exceeds the limit.
+is replaced by a larger matrix with one ``(2, 2)`` block per slot. The form is then a sum over slots, and its
+Lagrangian dual bounds its maximum. Three steps keep the larger matrix close to ``P``. The sum of all amounts is fixed,
+so any multiple of its square is a constant. In the few directions that couple slots most, the square is bounded by its
+chord over its range. Slightly larger blocks cover the remaining coupling. If a cut limits a score, any non-negative
+multiple of the score's excess over the limit may be subtracted, since no survivor exceeds the limit.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from riskroute.routing.designs.symmetry import Orbit, SymmetricInformation, Symm
 from riskroute.routing.lattice import Lattice
 from riskroute.routing.separable import convolve
 
-# Per group, the ranges of its largest amounts, in descending order; all other amounts are below the last of them.
+# Per group, the ranges of its largest amounts, in descending order; no other amount exceeds the last range.
 Part = tuple[tuple[tuple[int, int], ...], ...]
 
 # Cost per unit and per squared unit of every slot, and the limit on their sum.
@@ -55,7 +55,7 @@ _CAP_STEPS = 60  # minimum steps of the smallest cap
 
 @dataclass(frozen=True)
 class _Certificate:
-    """Upper ``bound`` on all leverages, and the orbits ``found`` by the search with their leverages."""
+    """Upper ``bound`` on all leverages, and the orbits ``found`` by the search, each with its leverage."""
 
     bound: float
     found: list[tuple[float, Orbit]]
@@ -64,7 +64,7 @@ class _Certificate:
 def certify(information: SymmetricInformation, target: float, max_parts: int) -> _Certificate:
     """Bound the largest leverage, if possible by ``target``, with at most ``max_parts`` parts.
 
-    The search stops early at a leverage above the target: then the design, not the proof, must be improved.
+    The search stops at an allocation whose leverage exceeds the target, since it refutes the design.
     """
     search = _Search(information)
     numbers = itertools.count()
@@ -169,7 +169,7 @@ class _Search:
         known = total * width / np.linalg.norm(total * width)
         free = np.linalg.svd(known[None, :])[2][1:]  # orthonormal rows, orthogonal to the known direction
         basis = width[:, None] * free.T
-        # relative to the sums of one member, directions that hardly vary contribute next to nothing
+        # sums are relative to one member's, so directions that hardly vary contribute next to nothing
         orbit = self._maximum(whole, np.zeros(count), own=False)[1]
         if orbit is None:
             raise InputError("the allocation set is empty: no allocation satisfies the bounds")
@@ -363,9 +363,9 @@ class _Power:
 
 
 def certify_by_majorant(lattice: Lattice, whitening: Matrix, cut: _LinearCut | None = None) -> float:
-    """Bound ``|f @ whitening|^2`` over all vectors of the lattice, or those that pass a cut.
+    """Return an upper bound on ``|f @ whitening|^2`` over all vectors ``v`` of the lattice, or those that pass a cut.
 
-    Features ``f`` are ``(v, v^2)`` of amounts in units, all ``v`` first; ``whitening`` is ``(2 m, r)``.
+    Features ``f`` are ``(v, v^2)`` in units, first all ``v``, then all squares; ``whitening`` is ``(2 m, r)``.
     """
     form = _Form(lattice, whitening, cut)
     tried = {price: form.bound(price) for price in (-4.0, -2.0, -1.0, -0.5, 0.0, 0.5, 1.0)}  # multipliers
