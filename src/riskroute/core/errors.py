@@ -50,7 +50,7 @@ class ConflictError(StateError):
 
 
 class LeaseError(StateError):
-    """This process does not hold the lease of the log, the exclusive right to write to it."""
+    """The process does not hold the lease of the log, the exclusive right to write to it."""
 
 
 class FencedError(LeaseError):
