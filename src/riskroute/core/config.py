@@ -67,7 +67,6 @@ def config_all_different(name: str, values: list[Any]) -> None:
 
 
 def _explained(model: type[BaseModel], error: ValidationError) -> str:
-    """Describe the first error on one line: field, expectation, value."""
     found = error.errors()
     first = max((one for one in found if one["loc"][0] == found[0]["loc"][0]), key=lambda one: len(one["loc"]))
     field = ".".join(str(part) for part in first["loc"] if not str(part).startswith(("list[", "constrained", "int")))

@@ -91,7 +91,6 @@ def valid_magnitude(
 
 
 def _as_float(value: Any) -> float:
-    """Convert to float; NaN if that is not possible."""
     import numpy as np
 
     if isinstance(value, bool | np.bool | str | bytes) or getattr(value, "ndim", 0) > 0:
@@ -163,7 +162,6 @@ def exact_array(name: str, value: Any, dtype: type[np.generic], shape: tuple[int
 
 
 def _fits(found: tuple[int, ...], shape: tuple[int | None, ...]) -> bool:
-    """Return whether the shape ``found`` matches ``shape``, in which None is any length."""
     if found == shape:
         return True
     if len(found) != len(shape):

@@ -169,7 +169,6 @@ def _pair(values: Floats) -> Pair:
 
 
 def _line_r2(along: NDArray[Any], values: Floats) -> float:
-    """Return R^2 of a straight line with intercept; 1 for constant values."""
     if np.ptp(values) <= 1e-12 * max(np.abs(values).max(), 1e-300):
         return 1.0
     return float(np.corrcoef(along.astype(np.float64), values)[0, 1] ** 2)

@@ -150,7 +150,6 @@ class ScenarioTables:
         return profits - self._fees(terms)[0] * terms.quantities
 
     def _fees(self, terms: ScenarioTerms) -> tuple[float, float]:
-        """Return taker and maker fee per share."""
         fee = terms.fees.fee(self.recording.venue, self.recording.date) if terms.fees is not None else None
         return (fee.taker, fee.maker) if fee is not None else (0.0, 0.0)
 

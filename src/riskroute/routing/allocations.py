@@ -279,7 +279,6 @@ def _best_exchange(alpha: Vector, beta: Vector, units: Units, lows: Units, highs
 
 
 def _per_slot(name: str, bounds: Bounds, slots: int, default: int) -> Integers:
-    """Expand bounds to one integer per slot."""
     if bounds is None:
         return np.full(slots, default, dtype=np.int64)
     given: Any = bounds.tolist() if isinstance(bounds, np.ndarray) else bounds

@@ -81,7 +81,6 @@ class CutLattice:
     def _search_arguments(
         self, slack: float
     ) -> tuple[Vector, Vector, Vector, Vector, Vector, Units, Units, Units, int]:
-        """Return the arguments of `_traverse`."""
         lattice, alphas, betas = self.lattice, self.alphas, self.betas
         cheapest = _cheapest_completions(lattice, alphas, betas)
         costliest = -_cheapest_completions(lattice, -alphas, -betas)
@@ -177,7 +176,6 @@ def _keeps_cuts(
 
 @register_jitable
 def _cut_scores(alphas: Vector, betas: Vector, units: Units) -> Vector:
-    """Return the scores of one allocation under all cuts."""
     scores = np.zeros(len(alphas))
     for c in range(len(alphas)):
         for k in range(len(units)):

@@ -119,7 +119,6 @@ class Lattice:
 
 
 def _random_integer(rng: np.random.Generator, limit: int) -> int:
-    """Draw an integer uniformly from 0 to ``limit - 1``; ``limit`` may exceed 64 bits."""
     if limit <= 2**63 - 1:
         return int(rng.integers(limit))
     bits = (limit - 1).bit_length()

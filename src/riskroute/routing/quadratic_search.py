@@ -107,7 +107,6 @@ def minimise_quadratic(
 
 
 def _bounded(matrix: Matrix, costs: Matrix, most: Units, units: int) -> tuple[Vector, float]:
-    """Return the relaxed solution and a lower bound on the cost of every split."""
     shift = max(-float(np.linalg.eigvalsh(matrix)[0]), 0.0)
     hull = costs.copy()
     if shift > 0:  # s a^2 is at most its chord s cap a on [0, cap], so subtracting the chord keeps the bound valid
@@ -131,7 +130,6 @@ def _convex(costs: Matrix, most: Units) -> bool:
 
 
 def _rounded(split: Vector, most: Units, units: int) -> Units:
-    """Round to whole units by largest remainders, within the caps."""
     chosen = np.minimum(np.floor(split + 1e-9).astype(np.int64), most)
     remainder = np.where(chosen < most, split - chosen, -np.inf)
     for k in np.argsort(-remainder, kind="stable")[: units - int(chosen.sum())]:
@@ -140,7 +138,6 @@ def _rounded(split: Vector, most: Units, units: int) -> Units:
 
 
 def _filled(chosen: Units, most: Units, units: int) -> Units:
-    """Assign missing units to the first slots below their caps."""
     for k in range(len(chosen)):
         chosen[k] += min(int(most[k] - chosen[k]), units - int(chosen.sum()))
     return chosen

@@ -408,7 +408,6 @@ def _tables_abreast(
 
 @register_jitable
 def _table(alpha: Vector, beta: Vector, units: int, lows: Units, highs: Units, chosen: Units) -> None:
-    """Solve one row of scores by dynamic programming."""
     costs = np.full((len(alpha), units + 1), np.inf)
     for k in range(len(alpha)):
         for v in range(lows[k], min(highs[k], units) + 1):

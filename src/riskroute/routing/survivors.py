@@ -55,7 +55,6 @@ def _cut_lattice(root: LatticeSet, cuts: tuple[LatticeCut, ...]) -> CutLattice:
 
 
 def _passes(root: LatticeSet, cuts: tuple[LatticeCut, ...], rows: ActionBatch) -> Flags:
-    """Return which allocations of ``root`` pass every cut."""
     features = root.features(rows)
     inside = np.ones(len(rows), dtype=bool)
     for cut in cuts:
@@ -196,7 +195,6 @@ class _Survivors(ActionSet):
 
 
 def _design(survivors: _Survivors, tolerance: float) -> Design:
-    """Return a design over the survivors, with a leverage bound that holds for all of them."""
     tolerance = max(tolerance, _FINEST)
     rng = np.random.default_rng(0)
     axes = range(0, survivors.dim, -(-2 * survivors.dim // 120))  # at most 120 directions, with both signs
@@ -227,7 +225,6 @@ def _spans(survivors: _Survivors, features: Matrix, rank: int) -> bool:
 
 
 def _highest(survivors: _Survivors, drawn: Units, design: WideDesign) -> Units:
-    """Return the draws whose leverage is above the rank, the highest first."""
     levers = np.round(np.sum((survivors.features(drawn) @ design.whitening) ** 2, axis=1) / design.rank, 9)
     order = np.argsort(-levers, kind="stable")
     return np.asarray(drawn[order[levers[order] > 1]])

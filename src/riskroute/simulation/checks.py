@@ -42,7 +42,6 @@ def _require(holds: Any, subject: object, property_: str) -> None:
 
 
 def _easy_problem() -> Problem:
-    """Return a problem of twelve actions in three dimensions with one clear winner."""
     angles = np.linspace(0, np.pi / 2, 12)
     features = np.column_stack([np.cos(angles), np.sin(angles), np.sin(2 * angles) / 2])
     mean, variance = np.array([0.9, -0.2, -0.3]), np.array([-0.5, 0.5, 0.3])
@@ -110,14 +109,12 @@ def _trace(policy: Policy, rounds: int, reward: Callable[[Action], float]) -> li
 
 
 def _episode(running: Policy, rounds: int) -> tuple[list[Action], int]:
-    """Return the decisions of an episode, the final recommendation last, and the size of the final state."""
     decisions = _trace(running, rounds, _rewards())
     size = len(json.dumps(running.state()))
     return [*decisions, running.recommend()], size
 
 
 def _check_restore(policy: Policy, setting: Setting, expected: list[Action]) -> None:
-    """Save and restore a policy several times in one episode: later decisions change if a save is incomplete."""
     running, reward, last = policy.clone().start(setting, 3), _rewards(), 0
     for saved_at in (0, 1, 37, 211, _HORIZON - 1, _HORIZON):
         decisions = _trace(running, saved_at - last, reward)
@@ -150,7 +147,6 @@ def _check_clones(policy: Policy, setting: Setting, expected: list[Action]) -> N
 
 
 def _check_plans_equal_rounds(policy: Policy, setting: Setting, expected: list[Action]) -> None:
-    """Check that plans give the decisions of single rounds, with the same rewards as tallies."""
     decisions, reward = list[Action](), _rewards()
     planner = policy.clone().start(setting, 3)
     while planner.remaining:
@@ -218,7 +214,6 @@ def _settle_at_random(policy: Policy, setting: Setting, saves: tuple[int, ...]) 
 
 
 def _check_memory(policy: Policy, setting: Setting, size: int) -> None:
-    """Check that the size of the final state does not grow with the number of rounds."""
     longer = dataclasses.replace(setting, horizon=4 * _HORIZON)
     _, then = _episode(policy.clone().start(longer, 3), 4 * _HORIZON)
     # 8,000 characters are fewer than five for each additional round
@@ -226,7 +221,6 @@ def _check_memory(policy: Policy, setting: Setting, size: int) -> None:
 
 
 def _check_edges(policy: Policy) -> None:
-    """Check edge cases: one action, equal actions, zero features, one dimension, and very short horizons."""
     cases = {
         "one action": (np.array([[0.6, 0.8]]), 50),
         "equal actions": (np.tile([0.6, 0.8], (5, 1)), 50),
@@ -271,7 +265,6 @@ def _check_learning(policy: Policy) -> None:
 
 
 def _check_units(policy: Policy, setting: Setting) -> None:
-    """Require the same decisions when rewards are multiplied by a factor."""
     rewards, reward = list[float](), _rewards()
 
     def noted(action: Action) -> float:
@@ -441,7 +434,7 @@ def _context(rng: np.random.Generator, number: int) -> Context:
 
 
 def _reports(rng: np.random.Generator, context: Context, plan: RouterPlan) -> list[Report]:
-    """Return two reports of partially filled children."""
+    """Return two reports of an order, each with the fills of some of its children."""
     children: list[ChildReport] = []
     left = context.shares
     for kind in ("dark", "dark_rest", "limit", "take"):
@@ -461,7 +454,7 @@ def _reports(rng: np.random.Generator, context: Context, plan: RouterPlan) -> li
 def _played(
     router: Router, contexts: Sequence[Context], seed: int, *, saved_at: int = -1, twice: bool = False
 ) -> list[dict[str, Any]]:
-    """Return the plans for all orders, with reports three orders late, saved and restored at ``saved_at``."""
+    """Return the plans for all orders; reports arrive three orders late. Save and restore before order ``saved_at``."""
     rng = np.random.default_rng([seed, 1])
     plans: list[dict[str, Any]] = []
     waiting: list[Report] = []

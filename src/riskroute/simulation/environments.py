@@ -74,8 +74,6 @@ class _AutocorrelatedNoise(EnvironmentNoise):
 
 @dataclass
 class _StudentNoise(EnvironmentNoise):
-    """Independent Student t noise of variance one."""
-
     degrees: float
 
     def draw(self, rounds: int) -> Vector:
@@ -299,7 +297,6 @@ class Environment:
 
     @cached_property
     def _comparator_moments(self) -> tuple[Vector, Vector]:
-        """Mean and variance of the comparator of every piece."""
         moments = [self.moments(as_batch(action), k) for k, action in enumerate(self.comparators)]
         return np.array([m[0] for m, _ in moments]), np.array([s[0] ** 2 for _, s in moments])
 
@@ -464,7 +461,6 @@ class PiecewiseStationary(Environment):
 
 
 def _as_rounds(rounds: Any) -> Any:
-    """Return ``rounds``, checked to be a whole number or an array of whole numbers."""
     if type(rounds) is int and rounds <= LONGEST_HORIZON:
         return rounds
     if isinstance(rounds, int | np.integer):
@@ -473,7 +469,6 @@ def _as_rounds(rounds: Any) -> Any:
 
 
 def _past(rounds: Any) -> Integers:
-    """Return ``rounds`` as an array, checked to be positive."""
     t = exact_array("rounds", rounds, np.int64, (None,))
     if len(t) and (t.min() < 1 or t.max() > LONGEST_HORIZON):
         raise InputError(f"rounds must be from 1 to {LONGEST_HORIZON:,}, was {t.min()} to {t.max()}")
@@ -574,7 +569,6 @@ class ChangingActionSets(Environment):
 
 
 def _require_shared(first: Problem, other: Problem, number: int) -> None:
-    """Raise `InputError` if problems differ in more than the action set."""
     if not isinstance(other, Problem):
         raise InputError(f"problems must be Problems, was {type(other).__name__} at {number}")
     for name in ("mean_coef", "var_coef", "risk_tolerance", "base_variance"):

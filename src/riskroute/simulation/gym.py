@@ -128,7 +128,6 @@ class RoutingEnv(gymnasium.Env[Vector, Any]):
         return observation, reward, False, self._seen.count == self.horizon, info
 
     def _handle(self, action: Any) -> Action:
-        """Return the split that a gymnasium action plays."""
         lattice, lot = self.allocations.lattice, self.allocations.lot
         if self.action_mode == "discrete":
             number = whole_number("action", action, minimum=0, maximum=lattice.size - 1)
@@ -191,7 +190,6 @@ class ReplayEnv(RoutingEnv):
 
 
 def _allocations(actions: ActionSet) -> Allocations:
-    """Return the `Allocations` whose members are ``actions``."""
     if isinstance(actions, Allocations):
         return actions
     splits = actions.listed().handles

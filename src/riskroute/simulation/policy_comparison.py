@@ -133,7 +133,6 @@ def _feature_matrix(file: Path, given: NDArray[Any] | polars.DataFrame) -> Float
 
 
 def _numbered(names: list[str]) -> dict[str, str]:
-    """Map the names of unnamed columns to ``column 1``, ``column 2`` and so on."""
     return {name: f"column {k}" for k, name in enumerate(names, 1)}
 
 

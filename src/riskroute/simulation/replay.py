@@ -167,7 +167,6 @@ class Replay(Environment):
         return _score(mean, deviation, self._tolerance(risk_tolerance))
 
     def _tolerance(self, risk_tolerance: float | None) -> float:
-        """Return ``risk_tolerance``, which may be infinite; default: that of the problem."""
         if risk_tolerance is None:
             return self.risk_tolerance
         if isinstance(risk_tolerance, float) and risk_tolerance == np.inf:
@@ -193,7 +192,6 @@ class Replay(Environment):
 
     @cached_property
     def _listed_moments(self) -> tuple[Vector, Vector]:
-        """Mean and standard deviation of all listed splits."""
         return self.moments(self.actions.listed().handles)
 
     def climb(self, start: Action, risk_tolerance: float | None = None) -> Action:
@@ -240,8 +238,6 @@ def _score(mean: Vector, deviation: Vector, risk_tolerance: float) -> Vector:
 
 
 class _ReplayRun(EnvironmentRun):
-    """Run of a `Replay`: every round draws a scenario independently."""
-
     environment: Replay
 
     def reward(self, action: Action) -> float:

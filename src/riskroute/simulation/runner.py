@@ -107,7 +107,6 @@ Progress = Callable[[str, int, int], None]  # called as progress(policy, finishe
 def _describe_run(
     environment: Environment, policies: Mapping[str, Policy], horizon: int, runs: int, seed: int
 ) -> dict[str, Any]:
-    """Return the configuration of a simulation."""
     return {
         "version": __version__,
         "environment": environment.describe(),
@@ -159,7 +158,6 @@ _Log = tuple[ActionBatch, RegretBlocks]  # the action of every block of consecut
 
 
 def _play_blocks(environment: Environment, policy: Policy, rng: np.random.Generator, checkpoints: Integers) -> _Log:
-    """Play plan by plan; the rewards of each plan are drawn as tallies, cut at the checkpoints."""
     rewards = environment.run(rng)
     actions: list[ActionBatch] = []
     parts: list[RegretBlocks] = []
@@ -206,7 +204,6 @@ def _single_rounds(environment: Environment, actions: Integers, rewards: Floats)
 def _policies_by_label(
     policies: Iterable[str | Policy] | Mapping[str, str | Policy], environment: Environment, horizon: int
 ) -> dict[str, Policy]:
-    """Return policies by label; a name is replaced by the policy registered under it."""
     if isinstance(policies, str | Policy) or not isinstance(policies, Iterable):
         raise InputError(f"policies must be a list of names or policies, was {shown(policies)}")
     if isinstance(policies, Mapping):
@@ -323,7 +320,6 @@ def _linear_algebra() -> ThreadpoolController:
 
 
 def _merge_results(tasks: Iterable[SimulationTask], results: Iterable[PolicyResult]) -> dict[str, PolicyResult]:
-    """Concatenate the runs of the tasks of each policy; return results by label."""
     parts: dict[str, list[PolicyResult]] = {}
     for task, result in zip(tasks, results, strict=True):
         parts.setdefault(task.label, []).append(result)
@@ -331,7 +327,6 @@ def _merge_results(tasks: Iterable[SimulationTask], results: Iterable[PolicyResu
 
 
 def _concatenated(parts: Sequence[PolicyResult]) -> PolicyResult:
-    """Concatenate the runs of several results."""
     names = ("regret", "pseudo_regret", "luck", "exploration")
     regret, pseudo, luck, explored = (np.concatenate([getattr(one, name) for one in parts]) for name in names)
     recommended = [action for one in parts for action in one.recommended]
@@ -508,7 +503,6 @@ def _perform_here(tasks: list[SimulationTask], progress: Progress | None) -> tup
 def _perform_there(
     tasks: list[SimulationTask], backend: Backend, progress: Progress | None
 ) -> tuple[dict[str, PolicyResult], bool]:
-    """Run tasks on a backend; return results by label, and whether an interrupt ended them early."""
     done, runs = collections.Counter[str](), collections.Counter[str]()
     for task in tasks:
         runs[task.label] += task.runs

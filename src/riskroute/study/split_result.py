@@ -371,7 +371,6 @@ def _learning(case: SplitResultCase) -> list[str]:
 
 
 def _splits_table(case: SplitResultCase) -> TextTable:
-    """Return the recommended split and its alternatives with their costs out of sample."""
     header = ["", "split", "cost", "basis points", "expected shortfall 5 %", "risk-adjusted cost", "in sample"]
     rows = []
     for name, split in case.splits.items():
@@ -383,7 +382,6 @@ def _splits_table(case: SplitResultCase) -> TextTable:
 
 
 def _policies_table(case: SplitResultCase) -> TextTable:
-    """Return a table with the cost of learning and the exploration of each policy."""
     header = ["", "runs", "cost of learning", "cost per order, learning included", "in sample", "explored"]
     rows = []
     for name, one in case.policies.items():
@@ -396,7 +394,6 @@ def _policies_table(case: SplitResultCase) -> TextTable:
 
 
 def _models_table(case: SplitResultCase) -> TextTable:
-    """Return a table of the venue models and how well they fit."""
     moments = ["profit per share ($)", "per share² ($)", "variance per share ($²)", "per share² ($²)"]
     rows = []
     for (slot, model), cap in zip(case.models.items(), case.caps, strict=True):
@@ -412,7 +409,6 @@ def _models_table(case: SplitResultCase) -> TextTable:
 
 
 def _frontier_table(case: SplitResultCase) -> TextTable:
-    """Return a table of the best splits by risk tolerance, lowest tolerance first."""
     header = ["risk tolerance from", "split", "cost in sample", "variance ($²)"]
     rows = [
         [
@@ -532,7 +528,6 @@ def _sections(case: SplitResultCase, *, fees: bool) -> tuple[PageSection, ...]:
 
 
 def _split_charts(case: SplitResultCase) -> tuple[tuple[str, str], ...]:
-    """Draw the recommended split beside the first naive split, and the cost of every split out of sample."""
     bars = {name: case.splits[name].allocation for name in (RECOMMENDED, case.naive_splits[0])}
     dots = [
         ChartDot(name, one.test.cost, error=one.test.cost_error, role="chosen" if name == RECOMMENDED else "other")

@@ -245,7 +245,6 @@ class SplitStudyOrder:
 
 
 def _slots(config: SplitStudyConfig, data: ImportedBooks) -> list[ScenarioSlot]:
-    """Return the slots of the configuration: market orders, limit orders, then dark pools."""
     venues = tuple(one.venue for one in data.recordings)
     for name, chosen in (("market", config.market or ()), ("limit", config.limit)):
         for venue in chosen:
@@ -314,7 +313,6 @@ def _sampled(
 
 
 def _unusable(scenarios: dict[str, Scenarios], lot: int) -> dict[str, str]:
-    """Return the names of slots that cannot be used, with reasons."""
     caps = scenarios["train"].caps()
     # a slot without books in half of the test hours would leave too few scenarios to test on
     needed = {"train": ENOUGH, "test": 0.5}
@@ -468,7 +466,6 @@ def _alternatives(prepared: SplitStudyOrder, problem: Problem, train: Replay) ->
 
 
 def _frontier(prepared: SplitStudyOrder, train: Replay, test: Replay, seed: int) -> tuple[FrontierSplit, ...]:
-    """Return the best split of the train hours for every risk tolerance, with its profit in the test hours."""
 
     def best(risk_tolerance: float) -> tuple[Action, float, float]:
         split = as_batch(train.best_split(risk_tolerance))
@@ -493,7 +490,6 @@ def _frontier(prepared: SplitStudyOrder, train: Replay, test: Replay, seed: int)
 
 
 def _case(task: _SplitTask, results: dict[str, SimulationResult], seed: int) -> SplitResultCase:
-    """Return the findings for one order size and risk tolerance; ``results`` are by name of the environment."""
     prepared, problem, replays = task.prepared, task.problem, task.replays
     allocations = _alternatives(prepared, problem, replays["train"])
     mids = {part: prepared.mid(part) for part in PARTS}
@@ -571,7 +567,6 @@ def _policy(name: str, result: SimulationResult, panel: SimulationPanel) -> Poli
 
 
 def _market_facts(data: ImportedBooks, side: str) -> SplitMarketFacts:
-    """Return the facts about the market data for the report."""
     recordings = {
         one.stem: RecordingFacts(one.snapshots, one.levels, one.deeper, " ".join(one.remarks), one.events, one.source)
         for one in data.recordings

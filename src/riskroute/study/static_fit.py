@@ -69,7 +69,6 @@ def _training(days: Sequence[MarketDay], config: BacktestConfig) -> tuple[list[M
 
 
 def _first(day: TradingDay, count: int) -> TradingDay:
-    """Return a day with its first ``count`` orders."""
     some = day.orders
     kept = DayOrders(some.times[:count], some.signs[:count], some.shares[:count], some.horizons[:count], some.lot)
     return dataclasses.replace(day, orders=kept)
@@ -117,7 +116,6 @@ def _fit_static_sweep(
     backend: Backend | None = None,
     cache: PlayCache | None = None,
 ) -> Candidate:
-    """Fit ``static+sweep``: pools to try, and fractions to rest and post, by the objective on the training days."""
     from riskroute.study.costs import objective_cost
 
     training, smaller, count = _training(days, config)

@@ -115,7 +115,6 @@ class _Scale:
         self.first, self.last = first, last
 
     def __call__(self, value: float) -> float:
-        """Return the position of a value."""
         return self.first + (self.last - self.first) * (value - self.low) / (self.high - self.low)
 
     def label(self, value: float) -> str:

@@ -80,7 +80,6 @@ def openapi_json() -> bytes:
 
 
 def _narrow(schema: Any) -> None:
-    """Replace the bounds that decoding enforces by the ranges of valid values."""
     if isinstance(schema, dict) and "range" in schema:
         schema["minimum"], schema["maximum"] = schema.pop("range")
     for part in schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ():

@@ -159,7 +159,6 @@ def _number(text: str) -> int | float:
 
 
 def _explanation(error: str, what: str) -> str:
-    """Rewrite msgspec's validation error in the style of riskroute's errors."""
     text, _, path = error.partition(" - at `$")
     field = re.sub(r"\[(\d*|\.\.\.)\]", r".\1", path.strip("`.")).strip(".") or what
     if found := re.fullmatch(r"Expected `(.+)`, got `(.+)`", text):

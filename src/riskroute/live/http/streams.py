@@ -74,7 +74,6 @@ class EventStreams:
                 yield b": heartbeat\n\n"
 
     async def _look(self) -> None:
-        """Follow state and log until no stream is open."""
         loop = asyncio.get_running_loop()
         while self.count and not self._closed:
             mark, head = self._service.mark(), self._head

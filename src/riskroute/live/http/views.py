@@ -166,7 +166,6 @@ def state_view(service: Service, recent: int = 50) -> dict[str, Any]:
 
 
 def _operations(service: Service) -> dict[str, Any]:
-    """Return durations (seconds), queue lengths and sizes (bytes) of a service; None for parts that it lacks."""
     engine = service.engine
     learner, snapshots, archive = engine.learner, engine.snapshots, engine.ledger.archive
     commits = getattr(engine.log, "times", None)
@@ -203,7 +202,6 @@ def _router_beliefs(router: Router) -> list[dict[str, Any]]:
 
 
 def _limits(limits: Limits, state: TradingState) -> list[dict[str, Any]]:
-    """Return every limit with its current use, and whether exceeding the limit halts trading."""
     day = state.day
     rows = [
         ("orders of the day", day.orders, limits.day_orders, 1, False),

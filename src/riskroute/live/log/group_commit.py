@@ -290,7 +290,6 @@ class GroupCommitLog(ABC):
         return None if self._head == self._recorded else max(self.record_every - waited, 0.0)
 
     def _next_appends(self) -> list[_Append]:
-        """Remove the appends before the next call from the queue."""
         group = []
         for job in self._jobs:
             if not isinstance(job, _Append):
@@ -300,7 +299,6 @@ class GroupCommitLog(ABC):
         return group
 
     def _settle(self, job: _Call) -> None:
-        """Run the call of a job, and set the result or error of its future."""
         try:
             job.done.set_result(self._attempted(job.call))
         except Exception as error:
@@ -346,7 +344,6 @@ class GroupCommitLog(ABC):
             append.done.set_exception(failure)
 
     def _written(self, batches: list[Batch]) -> tuple[int, Sequence[_Outcome]]:
-        """Write batches of entries; return the number of new rows, and the result of each batch."""
         lease, head = self._lease, self._head
         if lease is None or head is None:
             raise LeaseError("appending needs the lease: call lease first")
@@ -375,7 +372,6 @@ class GroupCommitLog(ABC):
             pass  # reading checks the hash chain
 
     def _note(self, seconds: float, rows: int) -> None:
-        """Add a commit to the statistics, and report it if it was slow."""
         times = self.times
         times.commits += 1
         times.rows += rows

@@ -118,7 +118,6 @@ class PostgresLog(GroupCommitLog):
         return connection
 
     def _set_up(self) -> None:
-        """Create the tables, the header and the lease if they are missing."""
         with self._failing_as_write_error(), self._reader.transaction():
             there = self._reader.execute(
                 """SELECT EXISTS (SELECT FROM pg_attribute
@@ -319,7 +318,6 @@ class PostgresLog(GroupCommitLog):
             raise _not_written(error, definite=True) from error
 
     def _query(self, query: str, *values: object) -> list[tuple[Any, ...]]:
-        """Return all rows of a query on the reading connection, which is opened again if it was lost."""
         import psycopg
 
         with self._reading:

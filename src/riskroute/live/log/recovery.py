@@ -45,7 +45,6 @@ def recover_log(
 
 
 def _fits(log: Log, snapshot: StoredSnapshot) -> bool:
-    """Return whether the log has the row after which a snapshot was taken."""
     if snapshot.seq > log.head().seq:
         return False
     (row,) = log.read(snapshot.seq - 1, 1)
@@ -55,7 +54,6 @@ def _fits(log: Log, snapshot: StoredSnapshot) -> bool:
 def _recover_from(
     start: StoredSnapshot | None, log: Log, learner: Learner, store: StateStore | None, most_bytes: int
 ) -> tuple[TradingState, OrderArchive, int]:
-    """Recover from a snapshot or, if it is None, from the beginning of the log."""
     state, seq = TradingState(), 0
     if start is not None:
         try:

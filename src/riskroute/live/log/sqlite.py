@@ -212,7 +212,6 @@ class SqliteLog(GroupCommitLog):
         check_log_format(connection.execute("PRAGMA user_version").fetchone()[0], str(self.path))
 
     def _set_up(self, stream: str) -> None:
-        """Create the tables and the header in a new file."""
         with self._transaction():
             if self._writer.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0:
                 for statement in _SCHEMA:
@@ -220,7 +219,6 @@ class SqliteLog(GroupCommitLog):
                 self._writer.execute(_INSERTS[1], msgspec.structs.astuple(log_header_row(stream)))
 
     def _checked(self, stream: str | None) -> LogHeader:
-        """Return the header, after checks of the format, the stream and the last rows."""
         self._must_be_known(self._reader)
         (first,) = self.read(-1, 1)
         header = log_header_of(first, str(self.path))
@@ -329,7 +327,6 @@ class SqliteLog(GroupCommitLog):
             raise WriteError(said, definite=definite, cause=cause) from error
 
     def _rolled_back(self) -> bool:
-        """Roll back; return whether this succeeded, so that no transaction is open."""
         try:
             if self._writer.in_transaction:
                 self._writer.execute("ROLLBACK")
@@ -338,7 +335,6 @@ class SqliteLog(GroupCommitLog):
         return True
 
     def _query(self, query: str, *values: int) -> list[tuple[Any, ...]]:
-        """Return all rows of a query on the reading connection."""
         with self._reading, self._as_data_error():
             self._must_be_open()
             return self._reader.execute(query, values).fetchall()

@@ -254,7 +254,6 @@ class PostgresStateStore:
             writer.execute("INSERT INTO riskroute_state_writer VALUES (%s, 0) ON CONFLICT DO NOTHING", (self.stream,))
 
     def _live(self, connection: Connection[Any] | None) -> Connection[Any]:
-        """Return ``connection``, or a new connection if it was lost."""
         import psycopg
 
         if connection is None or connection.closed:

@@ -268,7 +268,6 @@ def _child(state: TradingState, name: str) -> ChildState:
 
 
 def _finish_child(state: TradingState, child: ChildState, reason: str, at: int, effects: list[Effect]) -> None:
-    """End a child, and return its unfilled shares to the order."""
     order = child.order
     parent = state.parents[order.parent]
     parent.held -= order.quantity - child.filled

@@ -253,7 +253,6 @@ def _stock_directory(time: int, locate: int, stock: str) -> bytes:
 
 
 def _trading_begins(time: int, locate: int, stock: str) -> bytes:
-    """Encode the message that starts trading in a stock."""
     parts = _headed("H", np.array([time]), np.array([locate]))
     parts["stock"], parts["state"], parts["reserved"], parts["reason"] = stock.ljust(8).encode(), b"T", b" ", b"    "
     return parts.tobytes()

@@ -117,7 +117,6 @@ def _write(book: _FlowBook, out: Integers, kind: int, side: int, price: int, siz
 
 @register_jitable
 def _insert(book: _FlowBook, side: int, price: int, size: int) -> int:
-    """Append an order to the queue at its price; return the order's number."""
     state, level = book.state, price - book.low
     state[_STATE.free] -= 1
     slot = book.free[state[_STATE.free]]
@@ -139,7 +138,6 @@ def _insert(book: _FlowBook, side: int, price: int, size: int) -> int:
 
 @register_jitable
 def _reduce(book: _FlowBook, side: int, slot: int, shares: int) -> None:
-    """Reduce an order by ``shares``; remove it if no shares are left."""
     state, level = book.state, book.price[slot] - book.low
     book.size[slot] -= shares
     book.total[side, level] -= shares
@@ -418,7 +416,6 @@ def _follow(values: Floats, patience: float) -> Integers:
 
 
 def _target_quotes(seed: int, venue: SyntheticVenue, symbol: str, steps: int) -> Integers:
-    """Return the target quotes of a venue, best bid and ask in ticks, ``(steps, 2)``, four per second."""
     if isinstance(venue.quotes, VenueSharedQuotes):
         return _shared_quotes(seed, venue.name, venue.quotes, symbol, steps)
     return _own_quotes(seed, venue.name, venue.quotes, symbol, steps)

@@ -48,7 +48,6 @@ def large_design(lattice: Lattice, tolerance: float) -> Design:
 
 
 def _design_from_zero(lattice: Lattice, tolerance: float) -> Design:
-    """Return a design over a lattice whose minimums are all zero."""
     groups = SymmetryGroups.of(lattice.units, lattice.lows, lattice.highs)
     if len(groups) > MOST_KINDS and (found := _asymmetric_design(lattice, tolerance)) is not None:
         return found

@@ -32,7 +32,6 @@ from riskroute.routing.designs.symmetry import Orbit, SymmetricInformation, Symm
 
 
 def _orbit_size(orbit: Orbit) -> int:
-    """Return the number of allocations of an orbit: a product of multinomial coefficients."""
     total = 1
     for amounts in orbit:
         total *= math.factorial(len(amounts))
@@ -70,7 +69,6 @@ def _balanced_families(
 
 
 def _arranged(orbit: Orbit, rng: np.random.Generator) -> Units:
-    """Return the amounts of an orbit group by group, shuffled within each group."""
     return np.concatenate([rng.permutation(np.array(amounts, dtype=np.int64)) for amounts in orbit])
 
 
@@ -232,7 +230,6 @@ def _meetings(level: Units, values: Vector, weights: Vector, sizes: Units) -> Ve
 
 @njit(cache=True)
 def _common(a: int, b: int) -> int:
-    """Return the greatest common divisor."""
     while b:
         a, b = b, a % b
     return a

@@ -210,7 +210,6 @@ def _line_search(
 
 
 def _log_det(information: SymmetricInformation) -> float:
-    """Return the log-determinant on the range of the matrix."""
     root, others = information.roots()
     total = -_log_volume(root)
     for r, m in zip(others, information.groups.sizes, strict=True):
