@@ -79,7 +79,7 @@ class cached(Generic[Value]):  # noqa: N801 - a decorator, like property
         return value
 
 
-_announcer: list[tuple[Callable[[str], None], float]] = []  # at most one, with its threshold in seconds
+_announcer: list[tuple[Callable[[str], None], float]] = []  # at most one entry: a function and its threshold in seconds
 
 
 def announce_compilation(say: Callable[[str], None] | None, *, after: float = 2.0) -> None:

@@ -1,6 +1,6 @@
 """Checks of user input: each returns the value in its expected type, or raises an `InputError` that names the field.
 
-Call them where input arrives: public constructors and functions, command line, files, HTTP. Internal code trusts types.
+Call them where input arrives: public constructors and functions, command line, files, HTTP. Other code does not check.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Kind = TypeVar("Kind")
 
 LARGEST = 1e30  # maximum magnitude of rewards, features and coefficients: products of several must be finite
 SIDES = ("buy", "sell")
-LONGEST_SYMBOL, LONGEST_VENUE = 16, 32  # characters: a symbol and a venue must fit into one file name
+LONGEST_SYMBOL, LONGEST_VENUE = 16, 32  # maximum number of characters: a symbol and a venue must fit into one file name
 MARKS = "._-/"  # characters that a name may have besides letters, digits and spaces
 LABEL_MARKS = MARKS + "+,:%()="  # characters that a label may have besides letters, digits and spaces
 

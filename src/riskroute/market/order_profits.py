@@ -149,7 +149,7 @@ def limit_profits(
 
     rest, middle = asked - filled, book.mid[:, None]
     prices, sizes = last.side(other)
-    # Orders of the other side that are at least as good as our limit have already traded with us.
+    # Orders of the other side that are at least as good as the limit have already traded with the resting order.
     left = walk_book(prices, np.where(queue_price_keys(prices, direction) >= coded[:, None], 0.0, sizes), rest)
     earned = filled * (limits[:, None] - middle) + left - middle * rest
     profits = direction * earned - maker_fee * filled - taker_fee * rest

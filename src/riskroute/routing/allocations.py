@@ -253,7 +253,7 @@ class Allocations(LatticeSet):
         lattice = self.lattice
         part = _quotas(given / max(float(given.max()), np.finfo(float).tiny), lattice.free, lattice.room)
         units = np.floor(part).astype(np.int64)
-        first = np.argsort(np.round(units - part, 6), kind="stable")  # rounding errors count as ties
+        first = np.argsort(np.round(units - part, 6), kind="stable")  # remainders that differ by rounding are ties
         units[first[: lattice.free - int(units.sum())]] += 1
         return as_action((units + lattice.lows) * self.lot)
 
@@ -262,7 +262,7 @@ class Allocations(LatticeSet):
         if self.size > limit:
             raise InputError(f"too many allocations to list (limit {limit:,}): {count_text(self.size)}")
         units = CutLattice(self.lattice).listed(self.size, visits=2**63 - 1)
-        assert units is not None  # the limits are those of the whole set
+        assert units is not None  # no limit is below the size of the set
         listed = self.listed_rows(units * self.lot)
         listed.whole = self.scores
         return listed
@@ -298,7 +298,7 @@ def proportional_allocation(weights: Vector, shares: int, lot: int = 1) -> Units
         return np.zeros(len(weights), dtype=np.int64)
     part = weights / total * (shares // lot)
     units = np.floor(part + 1e-9).astype(np.int64)
-    first = np.argsort(np.round(units - part, 6), kind="stable")  # rounding errors count as ties
+    first = np.argsort(np.round(units - part, 6), kind="stable")  # remainders that differ by rounding are ties
     units[first[: shares // lot - int(units.sum())]] += 1
     units *= lot
     units[int(np.argmax(weights))] += shares % lot

@@ -11,7 +11,7 @@ from riskroute.core.validation import instance_of, valid_function, valid_list, v
 from riskroute.learning.actions import Action, as_batch
 from riskroute.learning.problem import Problem
 
-_ROUNDING = 1e-11  # relative differences below this are rounding
+_ROUNDING = 1e-11  # relative differences below this are rounding errors
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class _FrontierPoint:
 
 
 Split = tuple[Action, float, float]  # a split with its mean and variance
-Best = Callable[[float], Split]  # best split at a risk tolerance; at infinity, the split with the largest mean
+Best = Callable[[float], Split]  # returns the best split at a risk tolerance; at infinity, that with the largest mean
 
 
 def risk_frontier(problem: Problem, *, at: Sequence[float] = (), most: int = 100) -> list[_FrontierPoint]:

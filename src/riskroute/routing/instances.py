@@ -21,7 +21,7 @@ from riskroute.routing.venue_models import VenueModel, venue_problem
 def random_routing_problem(
     shares: int, slots: int, seed: int, *, risk_tolerance: float = 2.0, base_variance: float = 1.0
 ) -> Problem:
-    """Draw an instance of the paper's synthetic experiments: S shares over m slots.
+    """Draw a problem of the paper's synthetic experiments: ``shares`` (the paper's S) over ``slots`` (its m).
 
     Examples
     --------
@@ -62,7 +62,7 @@ def random_instance_sizes(
     whole = random_problem(
         sets[orders.index(largest)], seed, risk_tolerance=risk_tolerance, base_variance=base_variance
     )
-    # a child stream: the seed itself drew the coefficients
+    # a child of the seed sequence, since the seed itself drew the coefficients
     source = np.random.SeedSequence(whole_number("seed", seed, minimum=0)).spawn(1)[0]
     sequence = np.random.default_rng(source).integers(len(orders), size=length)
     return [dataclasses.replace(whole, actions=actions) for actions in sets], sequence

@@ -190,7 +190,7 @@ def _relax(matrix: Matrix, hull: Matrix, most: Units, split: Vector, units: int)
     m = len(split)
     slope = 2 * (matrix @ split)
     left, right, scale = 0.0, 0.0, 0.0
-    for step in range(200_000):  # far more than ever needed: the gap returned is valid wherever it stops
+    for step in range(200_000):  # far more steps than needed; the gap is valid after any number of steps
         giver, taker = -1, -1
         scale = 0.0
         for k in range(m):
@@ -214,7 +214,7 @@ def _relax(matrix: Matrix, hull: Matrix, most: Units, split: Vector, units: int)
             length = min(length, (left - right) / bend)
         split[giver] = _snapped(split[giver] - length)
         split[taker] = _snapped(split[taker] + length)
-        if step % 64 == 63:  # recompute: accumulated steps drift
+        if step % 64 == 63:  # recompute, since rounding errors of the steps accumulate
             slope = 2 * (matrix @ split)
         else:
             for k in range(m):
@@ -224,7 +224,7 @@ def _relax(matrix: Matrix, hull: Matrix, most: Units, split: Vector, units: int)
 
 @njit(cache=True)
 def _snapped(value: float) -> float:
-    """Round a nearly whole number: table cells end at whole numbers."""
+    """Round a number that is whole up to rounding errors, since the cells of a table end at whole numbers."""
     whole = np.round(value)
     return whole if abs(value - whole) < 1e-12 * max(1.0, abs(value)) else value
 

@@ -43,7 +43,7 @@ def convolve(first: Vector, second: Vector, limit: int) -> tuple[Vector, Choices
     """Return ``out[n] = max_j first[j] + second[n - j]`` for ``n <= limit``, and the smallest maximising ``j``."""
     best = np.full(limit + 1, -np.inf)
     choice = np.zeros(limit + 1, dtype=np.int32)
-    block = 1024  # results computed at a time, so that their operands stay in the first-level cache
+    block = 1024  # number of results computed at a time, so that their operands stay in the first-level cache
     for start in range(0, limit + 1, block):
         end = min(start + block, limit + 1)
         for j in range(min(len(first), end)):
@@ -74,7 +74,7 @@ def _write_greedy(alpha: Vector, beta: Vector, units: int, lows: Units, highs: U
     for k in range(slots):
         chosen[k] = lows[k]
         free -= lows[k]
-    if slots <= 16:  # a scan of so few slots is faster than a tournament
+    if slots <= 16:  # with few slots, a scan is faster than a tournament tree
         for _ in range(free):
             cheapest, taker = np.inf, -1
             for j in range(slots):
@@ -98,7 +98,7 @@ def _write_greedy(alpha: Vector, beta: Vector, units: int, lows: Units, highs: U
 
 
 def check_separable_size(slots: int, units: int) -> None:
-    """Raise `InputError` if tables with an entry per slot and number of lots would not fit in memory."""
+    """Raise `InputError` if tables with an entry for every slot and number of lots would not fit in memory."""
     if slots * (units + 1) > _LARGEST_TABLES:
         raise InputError(
             f"too many amounts for tables: {units:,} lots over {slots} slots "
@@ -187,7 +187,7 @@ def two_best_of_tables(tables: list[Vector], units: int) -> tuple[Units, Units |
 
 @njit(cache=True)
 def minimise_one_concave(alpha: Vector, beta: Vector, units: int, lows: Units) -> tuple[Units, bool]:
-    """Minimise ``sum alpha v + beta v^2`` without upper bounds; also return whether rounding leaves no tie.
+    """Minimise ``sum alpha v + beta v^2`` without upper bounds; also return whether the minimiser is clearly unique.
 
     Between two slots with ``beta < 0`` the cost is concave in the amount moved from one to the other. Some optimum
     therefore has at most one such slot above its lower bound. Every such slot is tried with every amount; greedy
@@ -200,7 +200,7 @@ def minimise_one_concave(alpha: Vector, beta: Vector, units: int, lows: Units) -
 
 @register_jitable
 def _write_one_concave(alpha: Vector, beta: Vector, lows: Units, order: Units, spent: Vector, chosen: Units) -> bool:
-    """Write the minimiser; return whether rounding leaves no tie. Work space: ``order`` (n,), ``spent`` (n + 1,)."""
+    """Write the minimiser; return whether it is unique. ``order`` (n,) and ``spent`` (n + 1,) are work space."""
     slots, free = len(alpha), len(order)
     reach = 0
     for k in range(slots):
@@ -236,7 +236,7 @@ def _write_one_concave(alpha: Vector, beta: Vector, lows: Units, order: Units, s
         chosen[order[n]] -= 1
     if slot >= 0:
         chosen[slot] += taken
-    return bool(second - lowest > 1e-13 * size)  # a smaller difference is rounding
+    return bool(second - lowest > 1e-13 * size)  # a smaller difference is a rounding error
 
 
 def minimise_separable(alpha: Vector, beta: Vector, units: int, lows: Units, highs: Units) -> Units:
@@ -263,7 +263,7 @@ def cheapest_separable_totals(tables: Matrix) -> tuple[Vector, Choices]:
     """
     slots, width = tables.shape
     choices = np.zeros((slots, width), dtype=np.int32)
-    suffix = np.full(width, -np.inf)  # negative costs, since the convolution maximises
+    suffix = np.full(width, -np.inf)  # costs are negated, since the convolution maximises
     suffix[0] = 0.0
     gain = np.empty(width)
     for k in range(slots - 1, -1, -1):
@@ -277,7 +277,7 @@ def cheapest_separable_totals(tables: Matrix) -> tuple[Vector, Choices]:
             for v in range(width):
                 choices[k, v] = choice[v]
     for v in range(width):
-        suffix[v] = -suffix[v] + 0.0  # no negative zero
+        suffix[v] = -suffix[v] + 0.0  # adding zero turns a negative zero into a positive one
     return suffix, choices
 
 
@@ -314,7 +314,7 @@ class SeparableScores:
         factors = self.lot / self.scale, self.lot**2 / self.scale
         tables_fit = slots * (self.units + 1) <= _LARGEST_TABLES
         if not _minimise_each(coefs, *factors, self.units, self.lows, self.highs, tables_fit, chosen):
-            check_separable_size(slots, self.units)  # raises
+            check_separable_size(slots, self.units)  # raises an error
         return chosen * self.lot if self.lot > 1 else chosen
 
 
@@ -352,7 +352,7 @@ def _minimise_each(
     if waiting and not tables_fit:
         return False
     if few:
-        batch = 256  # scores side by side
+        batch = 256  # number of scores side by side
         for first in range(0, waiting, batch):
             _tables_abreast(alphas, betas, units, lows, highs, left[first : min(first + batch, waiting)], chosen)
     else:

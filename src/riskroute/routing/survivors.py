@@ -8,8 +8,8 @@ is uniform.
 Survivors have no symmetry, so a search finds the candidates of a design: uniform draws, the members farthest along
 many directions, and hill climbs of the leverage. The bound on the leverage does not rely on the search. It is the
 smallest of three bounds that hold for every member: the maximum of a separable majorant (`certify_by_majorant`); a sum
-of squares of linear functions, each bounded over its range; and the certificate of the root. The first two relax the
-latest cut with a Lagrange multiplier.
+of squares of linear functions, each bounded over its range; and the bound proven for the root's design. The first two
+relax the latest cut with a Lagrange multiplier.
 """
 
 from __future__ import annotations
@@ -181,7 +181,7 @@ class _Survivors(ActionSet):
             outer = _Survivors(self.root, self.cuts[:k], self.witness)
             while True:
                 scores = outer.features(outer.sample(rng, 1000)) @ cut.coef
-                below = scores[scores < scores.max()]  # ties at the top must not stop the descent
+                below = scores[scores < scores.max()]  # without the maximum, at which ties would stop it
                 level = float(np.quantile(below, 0.2)) if len(below) else cut.limit
                 inside = float(np.mean(scores <= cut.limit))
                 if inside >= 0.2 or level <= cut.limit:
@@ -197,7 +197,7 @@ class _Survivors(ActionSet):
 def _design(survivors: _Survivors, tolerance: float) -> Design:
     tolerance = max(tolerance, _FINEST)
     rng = np.random.default_rng(0)
-    axes = range(0, survivors.dim, -(-2 * survivors.dim // 120))  # at most 120 directions, with both signs
+    axes = range(0, survivors.dim, -(-2 * survivors.dim // 120))  # at most 120 directions, counting both signs
     far = [survivors.best(sign * np.eye(1, survivors.dim, k)[0]) for k in axes for sign in (1.0, -1.0)]
     draws = max(600, 3 * survivors.dim)
     searched = np.array([survivors.witness, *far], dtype=np.int64)
@@ -219,7 +219,7 @@ def _design(survivors: _Survivors, tolerance: float) -> Design:
 
 
 def _spans(survivors: _Survivors, features: Matrix, rank: int) -> bool:
-    """Return whether every survivor provably lies in the span of ``features``, those of the support."""
+    """Return whether every survivor provably lies in the span of ``features``, the features of a design's support."""
     unseen = np.linalg.svd(np.linalg.qr(features, mode="r"))[2][rank:]
     return all(_largest(survivors, sign * direction) <= OUTSIDE for direction in unseen for sign in (1.0, -1.0))
 

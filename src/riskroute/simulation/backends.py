@@ -166,7 +166,7 @@ def _interrupts_blocked() -> Iterator[None]:
         yield
         return
     for tracker in (multiprocessing_tracker, loky_tracker):
-        tracker.ensure_running()  # started later, it would reset the mask
+        tracker.ensure_running()  # a tracker that starts later would reset the signal mask
     heard = []  # another thread of this process may still receive the signal
     handler = signal.signal(signal.SIGINT, lambda *_: heard.append(True))
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
@@ -269,7 +269,7 @@ def _local(workers: int | None, address: str | None) -> Iterator[_Player]:
         try:
             with _lines_of_workers() as lines, joblib.parallel_config("loky", n_jobs=processes):
                 calls = (joblib.delayed(_perform_apart)(*pair, lines) for pair in _packed(numbers, tasks))
-                with _interrupts_blocked():  # starts the processes, which take seconds to import
+                with _interrupts_blocked():  # this call starts the processes, which import for seconds
                     results = joblib.Parallel(return_as="generator_unordered", batch_size=1)(calls)
                 yield from results
         except BrokenProcessPool as error:

@@ -194,7 +194,7 @@ def _settle_at_random(policy: Policy, setting: Setting, saves: tuple[int, ...]) 
         if rng.random() < 0.04:
             tickets.abandon(ticket.number)
             return 0
-        other = issued[0] if rng.random() < 0.1 else None  # another action than the ticket's was played
+        other = issued[0] if rng.random() < 0.1 else None  # sometimes another action than the ticket's was played
         tickets.settle(ticket.number, reward(ticket.action if other is None else other), other)
         return int(ticket.learned)
 
@@ -483,7 +483,7 @@ def _played(
 
 
 def _check_abandoning(router: Router, contexts: list[Context], seed: int) -> None:
-    """Abandon every fifth order, and compare with a twin that follows the same plans instead of making them."""
+    """Abandon every fifth order, and compare with a router that follows the same plans instead of making them."""
     first, twin = (type(router)(**router.parameters) for _ in range(2))
     rng = np.random.default_rng([seed, 2])
     for number, context in enumerate(contexts[: _ORDERS // 2]):

@@ -154,7 +154,7 @@ class EnvironmentRun:
 
     def _chi_squares(self, counts: Integers) -> Vector:
         """Draw a chi-squared variate with ``n - 1`` degrees of freedom for each count ``n``."""
-        if len(counts) <= 8:  # few variates are drawn faster one by one, with the same values
+        if len(counts) <= 8:  # for few variates, single draws are faster, and give the same values
             return np.array([2 * self.rng.standard_gamma((n - 1) / 2) if n > 1 else 0.0 for n in counts.tolist()])
         drawn, several = np.zeros(len(counts)), counts > 1
         drawn[several] = 2 * self.rng.standard_gamma((counts[several] - 1) / 2)
@@ -492,7 +492,7 @@ def random_changes(horizon: int, count: int, seed: int | np.random.SeedSequence)
 class ChangingActionSets(Environment):
     """Independent Gaussian rewards with an action set that changes from round to round.
 
-    An example are orders of several sizes over the same slots (`riskroute.routing.instances.random_instance_sizes`).
+    For example, orders have several sizes over the same slots (`riskroute.routing.instances.random_instance_sizes`).
     The comparator of a round is the best action of its set. Rounds can only be simulated one by one.
 
     Parameters

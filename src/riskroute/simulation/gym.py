@@ -84,7 +84,7 @@ class RoutingEnv(gymnasium.Env[Vector, Any]):
             if action_mode == "discrete"
             else gymnasium.spaces.Box(0.0, 1.0, (slots,), dtype=np.float64)
         )
-        largest = reach or 1.0  # a range must not be empty
+        largest = reach or 1.0  # the range of observations must not be empty
         self._low = np.concatenate([[0.0, -largest, -largest, 0.0], np.zeros(slots)])
         self._high = np.concatenate([[1.0, largest, largest, largest**2], np.ones(slots)])
         self.observation_space = gymnasium.spaces.Box(self._low, self._high, dtype=np.float64)
@@ -211,7 +211,7 @@ def _synthetic_replay() -> Replay:
         *(ScenarioSlot(first, "dark", pool) for pool in pools),
     ]
     shares, end = 10, dt.time(11, 20)
-    window = TimeWindow(dt.time(11, 2), end, buckets=18)  # skips two minutes, in which the books fill
+    window = TimeWindow(dt.time(11, 2), end, buckets=18)  # skips the first two minutes, in which the books fill
     with tempfile.TemporaryDirectory() as folder:
         books = import_books(None, None, Path(folder), 0, hours=(dt.time(11, 10), end))
         scenarios = draw_scenarios(books.store, books.symbol, slots, shares, window, repeats=20)

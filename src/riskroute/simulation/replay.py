@@ -68,7 +68,7 @@ class Replay(Environment):
         known = np.concatenate([self.profits[slot, :, : high + 1].ravel() for slot, high in enumerate(highs)])
         if np.isinf(self.profits).any() or np.isnan(known).any():
             raise InputError("profits must be finite for all amounts that a split may have; found NaN or infinity")
-        # Cache of the local search: allowed moves and their moments, by split and step.
+        # Cache of the local search: allowed moves, and means and standard deviations after them, by split and step.
         self._seen: dict[tuple[bytes, int], tuple[Integers, Vector, Vector]] = {}
         self._latest: tuple[tuple[bytes, tuple[int, ...]], Vector] = (b"", ()), np.zeros(0)
         self.shared = tuple(valid_list("shared", shared, SharedBook, "shared books"))

@@ -277,7 +277,7 @@ class SimulationTask:
         with compilation_timed(self.label) as compiling:
             began = time.perf_counter()
             result = _concatenated(self._play(after_run))
-            seconds = time.perf_counter() - began - compiling()  # tables show seconds without compilation
+            seconds = time.perf_counter() - began - compiling()  # without compilation
         return replace(result, seconds=seconds)
 
     def _play(self, after_run: Callable[[int], bool] | None) -> list[PolicyResult]:

@@ -53,7 +53,7 @@ class VenueSharedQuotes:
 class SyntheticVenue:
     """Parameters of a synthetic venue."""
 
-    name: str  # market identifier code
+    name: str  # market identifier code (MIC)
     file_name: str  # name of its file, with ``strftime`` codes for the date
     matching: str  # price-time or pro-rata
     quotes: VenueOwnQuotes | VenueSharedQuotes  # model of its best bid and offer
@@ -94,7 +94,7 @@ class SyntheticVenue:
             raise InputError(f"takers, hidden, partial and replaced of {self.name} must sum to at most 1")
 
 
-# The paper's three venues: deep and conventional, thin and pro-rata, inverted fees with a wide and steady spread.
+# The paper's three venues: XNAS is deep, XPSX is thin and pro-rata, XBOS has inverted fees and a wide, steady spread.
 DEFAULT_VENUES = (
     SyntheticVenue(
         name="XNAS",

@@ -49,8 +49,8 @@ Part = tuple[tuple[tuple[int, int], ...], ...]
 # Cost per unit and per squared unit of every slot, and the limit on their sum.
 _LinearCut = tuple[Vector, Vector, float]
 
-_GRID = 1000  # minimum number of steps into which many units are divided; small caps need more
-_CAP_STEPS = 60  # minimum steps of the smallest cap
+_GRID = 1000  # minimum number of steps of a grid over the units of an order; small caps need more steps
+_CAP_STEPS = 60  # minimum number of steps of the grid up to the smallest cap
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ class _Grid:
         units = np.floor(wanted + 1e-9).astype(np.int64)
         for k in np.argsort(np.round(units - wanted, 6), kind="stable"):
             units[k] += min(1, int(caps[k] - units[k]), self.groups.units - int(units.sum()))
-        for k in range(len(units)):  # caps were rounded up to whole steps
+        for k in range(len(units)):  # units are missing where a cap was rounded up to whole steps
             units[k] += min(int(caps[k] - units[k]), self.groups.units - int(units.sum()))
         ends = np.cumsum([len(group) for group in amounts])[:-1]
         return tuple(tuple(sorted(group.tolist(), reverse=True)) for group in np.split(units, ends))
@@ -278,7 +278,7 @@ class _Search:
             return 0.0
         if bend[2] > 0:
             first = flattest - math.sqrt(flattest**2 - bend[0] / (6 * bend[2])) - step
-            if first > low * step and first > 0:  # concave only for large amounts, which few slots reach
+            if first > low * step and first > 0:  # the terms are concave only for large amounts, which few slots reach
                 copies = min(copies, int(self.groups.units / (first * self.groups.scales[g])))
         return float(copies * concave * step**2 / 8)
 
@@ -291,7 +291,7 @@ class _Search:
             sum(low for low, _ in ranges) + self.groups.lows[g] * (len(self.groups.members[g]) - len(ranges))
             for g, ranges in enumerate(part)
         )
-        gap = 0 if self.grid.step == 1 else 1  # halves of fractional amounts have a common end
+        gap = 0 if self.grid.step == 1 else 1  # on a grid, both halves of a range include its middle
         widest, chosen = 0.0, None
         for g, ranges in enumerate(part):
             positions = list(enumerate(ranges))
@@ -368,7 +368,7 @@ def certify_by_majorant(lattice: Lattice, whitening: Matrix, cut: _LinearCut | N
     Features ``f`` are ``(v, v^2)`` in units, first all ``v``, then all squares; ``whitening`` is ``(2 m, r)``.
     """
     form = _Form(lattice, whitening, cut)
-    tried = {price: form.bound(price) for price in (-4.0, -2.0, -1.0, -0.5, 0.0, 0.5, 1.0)}  # multipliers
+    tried = {price: form.bound(price) for price in (-4.0, -2.0, -1.0, -0.5, 0.0, 0.5, 1.0)}  # by multiplier
     for width in (0.5, 0.25):
         best = min(tried, key=lambda price: tried[price])
         for price in (best * (1 - width), best * (1 + width)):
@@ -389,7 +389,7 @@ class _Form:
         units = np.concatenate([scale, scale**2])[interleaved]
         white = whitening[interleaved] * units[:, None]
         self.form = white @ white.T
-        self.form += 1e-10 * float(np.trace(self.form)) * np.eye(2 * slots)  # slots fixed at zero have no information
+        self.form += 1e-10 * float(np.trace(self.form)) * np.eye(2 * slots)  # slots fixed at zero have zero blocks
         self.total = np.zeros(2 * slots)
         self.total[::2] = scale / lattice.units  # sum of amounts over units: always one
         pairs = np.arange(2 * slots).reshape(slots, 2)

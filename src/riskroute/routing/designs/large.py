@@ -1,4 +1,4 @@
-"""Certified designs over allocation sets of any size.
+"""Designs with proven leverage bounds over allocation sets of any size.
 
 A design takes three steps. `symmetry` finds optimal weights on the known orbits (allocations up to permutations of
 equal slots). `certificate` proves a bound for every allocation, or finds one that refutes it; its orbit is added, and
@@ -114,7 +114,7 @@ def _first_orbits(lattice: Lattice, groups: SymmetryGroups) -> list[Orbit]:
         orders += [rng.permutation(slots) for _ in range(8 * len(groups))]
     for order in orders:
         for count in _counts(1, slots):
-            cost = np.full(slots, 10.0)  # preferred slots share evenly, the others take the excess
+            cost = np.full(slots, 10.0)  # the first ``count`` slots share evenly, the others take what exceeds caps
             cost[order[:count]] = 0.0
             steep = np.where(cost == 0, 1.0 / lattice.units, 10.0)
             orbits.add(groups.orbit(greedy_separable(100 * cost, steep, lattice.units, lattice.lows, lattice.highs)))
@@ -155,7 +155,7 @@ def _asymmetric_design(lattice: Lattice, tolerance: float) -> Design | None:
     """Return a design on candidates, with a leverage bound for every vector; None if they do not span all features."""
     highs, units = np.minimum(lattice.highs, lattice.units), lattice.units
     scale = np.maximum(highs, 1).astype(np.float64)
-    tolerance = max(tolerance, 0.1)  # smaller is not worth solving for: candidates are a sample of the members
+    tolerance = max(tolerance, 0.1)  # a smaller one is not worth solving for: candidates are a sample
     rng = np.random.default_rng(0)
     candidates = np.unique(_first_candidates(highs, units, rng), axis=0)
     weights, goal = np.ones(len(candidates)), 0.5  # goal: excess of the first, rough design

@@ -191,7 +191,7 @@ def _spread_meetings(
                 _add(change[g, (s - t) % modulus], now, was, -weights[j])
             gain += (1.0 if h == g else 2.0) * modulus * _lowered(total[g, h], change[h], modulus)
             start += sizes[h]
-        if gain > 1e-9:  # sums of squares are about one: less is rounding
+        if gain > 1e-9:  # sums of squares are about one, so a smaller gain is a rounding error
             level[j, s], level[j, t] = level[j, t], level[j, s]
             amounts[j, s], amounts[j, t] = amounts[j, t], amounts[j, s]
             for h in range(len(sizes)):
@@ -276,7 +276,7 @@ def explicit_support(
     """
     used = np.flatnonzero(weights > 1e-9)
     kept, shares = [orbits[i] for i in used], weights[used]
-    allowed = min(limit, 30_000)  # more would take too long; the factor accounts for it
+    allowed = min(limit, 30_000)  # more allocations would take too long; the growth factor includes this loss
     shifts = _family_length(information.groups)
     most = allowed // shifts
     every = sum(-(-_orbit_size(orbit) // shifts) for orbit in kept)
@@ -354,10 +354,10 @@ def _fitted(groups: SymmetryGroups, families: list[Units], root: Vector, limit: 
 
 def _closest(gram: Vector, own: Vector) -> Vector:
     """Return the minimiser ``w >= 0`` of ``w' gram w / 2 - own . w``, scaled to sum to one."""
-    ridged = gram + np.diag(1e-7 * np.diag(gram))  # makes the weights unique
+    ridged = gram + np.diag(1e-7 * np.diag(gram))  # the small ridge makes the weights unique
     lower = np.linalg.cholesky(ridged)
     weights, _ = scipy.optimize.nnls(lower.T, np.linalg.solve(lower, own))
-    return on_canonical_grid(weights / weights.sum(), 2.0**40)  # fine enough for any tolerance
+    return on_canonical_grid(weights / weights.sum(), 2.0**40)  # this grid is fine enough for any tolerance
 
 
 def _features(groups: SymmetryGroups, allocations: Units) -> Vector:
