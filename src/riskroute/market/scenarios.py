@@ -313,7 +313,7 @@ def draw_scenarios(
     mids = [closest_books(venues[slots[0].venue].snapshots, sample_times, levels=1).mid for sample_times in drawn]
     if not np.isfinite(table[:, :, 1]).any():
         where = f"of {symbol} at {', '.join(venues)} from {window.start} to {window.end}"
-        raise DataError(f"no books {where}; choose hours with recorded snapshots")
+        raise DataError(f"no snapshots {where}; choose hours with recorded snapshots")
     buckets = np.tile(np.arange(window.buckets), repeats)
     return Scenarios(tuple(slots), table, buckets, np.concatenate(mids), np.stack(depths), repeats, tuple(shared))
 

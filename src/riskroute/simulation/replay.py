@@ -77,7 +77,7 @@ class Replay(Environment):
                 expected = f"of shape {self.profits.shape[1:]} over slots 0 to {slots - 1}"
                 raise InputError(f"shared books must be {expected}, was {book.crossing.shape}, slots {book.slots}")
             if not np.isfinite(book.crossing[:, : int(highs[list(book.slots)].sum()) + 1]).all():
-                raise InputError("crossing of a shared book must be finite for all amounts; found NaN or infinity")
+                raise InputError("crossing must be finite for all amounts that may cross; found NaN or infinity")
 
     @property
     def scenarios(self) -> int:
