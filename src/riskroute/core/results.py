@@ -102,7 +102,7 @@ class PolicyResult:
     def digest(self, best: Any) -> dict[str, Any]:
         """Return the summary without single runs and seconds, plus statistics of the final regret.
 
-        ``best`` is the optimal action, to count the runs that recommended it.
+        One of them is the fraction of runs that recommended ``best``, the optimal action.
         """
         full, per_run = self.summary(), ("exploration", "recommended", "seconds")
         ends = self.steady_regret[:, -1]

@@ -85,7 +85,7 @@ _announcer: list[tuple[Callable[[str], None], float]] = []  # at most one entry:
 def announce_compilation(say: Callable[[str], None] | None, *, after: float = 2.0) -> None:
     """Call ``say`` with a message for each subject of `compilation_timed` that compiles for ``after`` seconds or more.
 
-    With None, compilation is not announced.
+    If ``say`` is None, compilation is not announced.
     """
     _announcer[:] = [] if say is None else [(say, after)]
 

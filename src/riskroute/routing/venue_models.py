@@ -239,7 +239,7 @@ def venue_model_table(models: Sequence[VenueModel]) -> str:
 
 
 def save_venue_models(models: Sequence[VenueModel], path: str | os.PathLike[str], *, about: Sequence[str] = ()) -> Path:
-    """Write models to a TOML file; ``about`` are comment lines at its head."""
+    """Write models to a TOML file; ``about`` are comments at the head of the file."""
     comments = {
         "mean": "dollars per share, per squared share",
         "variance": "squared dollars per share, per squared share",
