@@ -30,7 +30,7 @@ class RisePlusPlus(PhasedPolicy):
     mode : str
         ``practical`` or ``theory``; sets the defaults of `constant` and `ridge`.
     constant : float, optional
-        C-hat, a factor on the width of the confidence set.
+        The paper's C-hat, a factor on the width of the confidence set.
     ridge : float, optional
         Ridge penalty of the phase estimates, the paper's lambda.
     delta : float, optional
