@@ -119,7 +119,6 @@ def lower_bound(problem: Problem, *, tolerance: float = 0.01) -> LowerBound:
 
 @dataclass(frozen=True, eq=False)
 class _Game:
-
     features: Floats
     variances: Vector
     gaps: Vector
