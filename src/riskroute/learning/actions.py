@@ -44,7 +44,7 @@ class _HandleIndex:
         """Return the matrix row of each handle; raise `InputError` if a handle is not in the set."""
         rows, missed = self.search(actions)
         if missed:
-            raise InputError("actions must be members of the action set")
+            raise InputError(f"actions must be members of the action set, {missed} of {len(rows)} were not")
         return rows
 
     def search(self, actions: ActionBatch) -> tuple[Integers, int]:

@@ -49,7 +49,7 @@ class Belief:
         dim = len(exact_array("mean_coef", self.mean_coef, np.float64, (None,)))
         shapes = {"mean_coef": (dim,), "mean_precision": (dim, dim), "var_coef": (dim,), "var_precision": (dim, dim)}
         for name, shape in shapes.items():
-            array = np.ascontiguousarray(exact_array(name, getattr(self, name), np.float64, shape))  # kernels need it
+            array = np.ascontiguousarray(exact_array(name, getattr(self, name), np.float64, shape))  # for kernels
             object.__setattr__(self, name, array)
         for name in ("variance", "rounds"):
             object.__setattr__(self, name, real_number(name, getattr(self, name), minimum=0))

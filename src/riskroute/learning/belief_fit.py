@@ -52,9 +52,9 @@ def fit_belief(
 ) -> Belief:
     """Fit the posterior to rewards, given the ``vague`` information and, if any, an informative ``prior``.
 
-    ``base_variance`` is the known constant in the variance. Rewards are weighted by inverse variances; a variance is at
-    least ``variance_floor`` times the typical one. ``unit`` is the typical variance if rewards, prior and base variance
-    are all zero.
+    ``base_variance`` is the known constant in the variance. Rewards are weighted by the inverses of their variances,
+    which are floored at ``variance_floor`` times the typical variance. ``unit`` is the typical variance if rewards,
+    prior and base variance are all zero.
     """
     dim = observations.features.shape[1]
     if prior is not None and prior.dim != dim:
@@ -66,7 +66,7 @@ def fit_belief(
 
 
 def fit_vague_information(features: Matrix, weights: Vector, rewards: float) -> Matrix:
-    """Return the information ``(dim, dim)`` of ``rewards`` rewards of variance 1, spread over a design."""
+    """Return the information of ``rewards`` rewards of variance 1 on a design: features ``(n, dim)``, weights ``(n,)``."""
     features = finite_array("features", features, ndim=2)
     information: Matrix = rewards * (features * weights[:, None]).T @ features
     size = float(np.trace(information)) / len(information)
@@ -185,7 +185,7 @@ def _fit_compiled(
     variance_floor: float,
     unit: float,
 ) -> Belief | None:
-    """Fit by kernels, like `_fit_numpy`; None if a matrix cannot be factored."""
+    """Compute `_fit_numpy` with kernels; None if a matrix cannot be factored."""
     features, counts, means, spreads, free = observations.columns
     n, dim = features.shape
     width = padded_length(n)
@@ -447,7 +447,7 @@ def _largest_factor(length: Callable[[float], float], dim: int, surprise: float)
 def _temper_factor(
     prior: Belief, observations: Observations, base_variance: float, vague: Matrix, surprise: float
 ) -> float:
-    """Return the factor of `temper_prior`, by kernels; NaN if a matrix cannot be factored."""
+    """Compute the factor of `temper_prior` with kernels; NaN if a matrix cannot be factored."""
     features, counts, means, spreads, free = observations.columns
     n, dim = features.shape
     columns, expected, mean = np.ascontiguousarray(features.T), np.full(n, base_variance), np.zeros(n)

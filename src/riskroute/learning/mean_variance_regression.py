@@ -11,9 +11,10 @@ with variance ``v`` has variance ``(kurtosis - 1) v^2``, the inverse of its weig
 floored at one tenth of the typical variance, and errors are clipped at six robust standard deviations.
 
 `MeanVarianceRegression` is the online version. It keeps the normal equations of both fits and the most recent rows. A
-refresh fits the recent rows on top of the normal equations; beyond a limit, the oldest rows are folded into the normal
-equations, weighted by the current estimates of their variances. Weights therefore never depend on a variance assumed in
-advance, and memory and the cost of a refresh are bounded. `add` only stores rows; call `refresh` off the decision path.
+refresh fits the recent rows together with the normal equations. If there are too many recent rows, the oldest are
+folded into the normal equations, weighted by the current estimates of their variances. Weights therefore never depend
+on a variance assumed in advance, and memory and the cost of a refresh are bounded. `add` only stores rows; call
+`refresh` off the decision path.
 
 References
 ----------
@@ -60,9 +61,9 @@ class MeanVarianceRegressionRows:
     """Rewards ``(n,)`` with features of their means ``(n, p)`` and variances ``(n, q)``.
 
     ``offset`` and ``base_variance`` ``(n,)`` are the known parts of mean and variance; default: zero. ``rounds`` holds
-    each row's round (default: one per row); ``weights`` ``(n,)`` are divided by the number of rows in the round.
-    ``pairs`` ``(m, 2)`` holds the indices of rows whose errors are multiplied, and ``pair_features`` ``(m, q)`` the
-    features of the covariances of these errors; default: none.
+    each row's round (default: a separate round per row); ``weights`` ``(n,)`` are divided by the number of rows in the
+    round. ``pairs`` ``(m, 2)`` holds the indices of rows whose errors are multiplied, and ``pair_features`` ``(m, q)``
+    the features of the covariances of these errors; default: none.
     """
 
     mean_features: Matrix
@@ -217,7 +218,7 @@ class _NormalEquations(NamedTuple):
         return _NormalEquations(*(part * factor for part in self))
 
     def solved(self) -> MeanVarianceEstimate:
-        """Solve for both coefficient vectors."""
+        """Solve for the coefficients of mean and variance."""
         return MeanVarianceEstimate(
             np.asarray(np.linalg.solve(self.mean_matrix, self.mean_vector), dtype=np.float64),
             self.mean_matrix,
@@ -396,7 +397,7 @@ class MeanVarianceRegression:
         self.refresh()
 
     def refresh(self) -> None:
-        """Recompute the estimate from all rows."""
+        """Refit the estimate to all rows added so far."""
         base = _NormalEquations.of(self.prior).plus(self.sums)
         if not self.recent:
             self.estimate = base.solved()

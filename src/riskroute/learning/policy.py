@@ -44,7 +44,7 @@ def memory(default: Any = None, check: Check | None = None) -> Any:
 
 @dataclass(kw_only=True)
 class Policy(ABC):
-    """Base class of all policies. Subclasses implement `begin`, `propose`, `observe` and `recommend`."""
+    """Base class of all policies. Subclasses implement `propose`, `observe` and `recommend`; `begin` is optional."""
 
     name: ClassVar[str]
     state_version: ClassVar[int] = 1  # version of the format of saved states

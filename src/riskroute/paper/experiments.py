@@ -369,7 +369,7 @@ def plan_experiments(
         raise InputError(f"panel needs a single experiment, got {panel!r} with all")
     found = []
     for each in names:
-        usual = 1 if each == "instances" else 50  # instances vary instead of runs
+        usual = 1 if each == "instances" else 50  # one run per instance
         size = SimulationSize(horizon, usual if runs is None else runs, seed)
         panels = experiment_panels(each, size, tuple(dict.fromkeys(policies)) if policies else None, choices)
         if panel is not None:

@@ -433,8 +433,8 @@ def thin_g_optimal(points: Matrix, weights: Floats, index: ActionBatch) -> tuple
     """Drop points until at most ``r (r + 1) / 2`` remain, never raising a leverage (Caratheodory).
 
     More points than that have a linear relation ``sum_i v_i y_i y_i' = 0``. Moving the weights along ``-v`` until one
-    is zero leaves the information matrix unchanged; with the sign of ``v`` chosen so that the total weight does not
-    grow, rescaling the weights to sum to one can only add information.
+    is zero leaves the information matrix unchanged. The sign of ``v`` is chosen so that the total weight does not grow,
+    so rescaling the weights to sum to one can only add information.
     """
     limit = points.shape[1] * (points.shape[1] + 1) // 2
     if int((weights > 0).sum()) > limit:

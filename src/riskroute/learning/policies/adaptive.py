@@ -100,9 +100,9 @@ class Adaptive(LinearPolicy):
         For features of norm one, the paper bounds the norm of the mean coefficients by one standard deviation of the
         noise, and the norm of the variance coefficients by the base variance. These bounds (the second times
         ``sqrt(2)``), multiplied by ``assumed_size``, are the standard deviations of the default prior. It matters most
-        for small features, whose coefficients rewards determine least. Like a given prior, it is down-weighted if
-        rewards contradict it; unlike with a given prior, the first plan is still an optimal design. Without base
-        variance, there is no default prior.
+        for small features, since rewards carry least information about their coefficients. Like a given prior, it is
+        down-weighted if rewards contradict it; unlike with a given prior, the first plan is still an optimal design.
+        Without base variance, there is no default prior.
         """
         noise, actions = self.setting.base_variance, self.setting.actions
         norm = actions.largest_norm()

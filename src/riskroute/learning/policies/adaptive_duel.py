@@ -109,7 +109,7 @@ _BEHIND, _COST, _NOISE, _SQUARED, _LEVER, _DEVIATION, _LOSS, _SLOPE, _MEAN_SLOPE
 
 @njit(cache=True, error_model="numpy")
 def _update_losses(table: Matrix, n: int, caution: float) -> None:
-    """Write each rival's expected loss, and its slope in the posterior variance: current, and averaged down to zero."""
+    """Write each rival's expected loss, and the loss's derivative in the posterior variance: current and averaged."""
     for k in range(1, n):  # separate loops for square roots and quotients let the compiler vectorise them
         squared = table[_SQUARED, k]
         squared = squared * (1 + caution * squared / table[_NOISE, k])
@@ -140,7 +140,7 @@ def _begin(
     table: Matrix,
     products: Matrix,
 ) -> None:
-    """Write ``columns`` (features, then differences to the leader), ``products`` ``x' C y`` of both, and ``table``."""
+    """Write ``columns`` (features, then differences to the leader), products ``x' C y`` of the two, and ``table``."""
     n, dim = features.shape
     for k in range(n):
         behind, cost, variance = 0.0, 0.0, base_variance

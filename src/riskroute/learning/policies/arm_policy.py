@@ -66,7 +66,7 @@ class ArmPolicy(Policy):
         return np.where(seen, value, np.inf)
 
     def arm(self, position: int | np.intp) -> Action:
-        """Return the handle of the arm at a position."""
+        """Return the handle of the arm at ``position`` in the listed set."""
         return self.arms.action(int(position))
 
     def first_tries(self) -> Plan | None:

@@ -53,7 +53,7 @@ class ChangeTest(Adaptive):
 
     name: ClassVar[str] = "change-test"
     spans: ClassVar[tuple[int, ...]] = (1, 2, 4, 8, 16)  # numbers of latest plans tested together
-    enough_rewards: ClassVar[float] = 100.0  # effective rewards behind a posterior before it is tested
+    enough_rewards: ClassVar[float] = 100.0  # effective sample size from which a posterior is tested
 
     check_every: int = parameter(250, whole_number)
     level: float = parameter(1e-6, real_number, above=0, below=1)
@@ -130,7 +130,7 @@ class ChangeTest(Adaptive):
         return None
 
     def _rewards_behind(self, before: Belief, latest: Observations) -> Vector:
-        """Return for each row the number of rewards that would give its posterior variance the same precision."""
+        """Return the effective sample size behind the posterior variance of each row, in rewards."""
         believed = latest.features @ before.var_coef + self.setting.base_variance
         variance = np.maximum(believed, LEAST_VARIANCE * before.variance)
         blur = np.einsum("ij,ij->i", latest.features, np.linalg.solve(before.var_precision, latest.features.T).T)

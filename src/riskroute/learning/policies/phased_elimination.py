@@ -28,9 +28,9 @@ class PhasedElimination(PhasedPolicy):
     noise_variance : float, optional
         Bound ``v`` on the variance of rewards. Default: the base variance, or 1 if that is 0.
     delta : float, optional
-        Probability of failure. Default: ``1/T``.
+        Probability that a confidence bound fails. Default: ``1/T``.
     design_tolerance : float
-        Relative excess allowed in the optimal designs.
+        Largest relative excess of a design's bound over the optimum.
 
     Examples
     --------

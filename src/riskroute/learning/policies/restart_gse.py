@@ -40,7 +40,7 @@ class RestartGse(Policy):
     objective : str
         ``mean``, as in the paper's non-stationary setting, or ``mean-variance``.
     design_tolerance : float
-        Relative excess allowed in the optimal designs.
+        Largest relative excess of a design's bound over the optimum.
 
     Examples
     --------

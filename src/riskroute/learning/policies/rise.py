@@ -34,7 +34,7 @@ class Rise(Policy):
     constant, delta, epsilon
         C-tilde, ``delta`` (default: ``1/T``) and ``epsilon`` (default: ``d T^(-1/3)``) of the theory mode.
     design_tolerance : float
-        Relative excess allowed in the optimal design.
+        Largest relative excess of the design's bound over the optimum.
     corrected : bool
         Use the leverage-corrected variance estimate instead of the paper's.
 

@@ -34,9 +34,9 @@ class RisePlusPlus(PhasedPolicy):
     ridge : float, optional
         Ridge penalty of the phase estimates, the paper's lambda.
     delta : float, optional
-        Probability of failure. Default: ``1/T``.
+        Probability that a confidence bound fails. Default: ``1/T``.
     design_tolerance : float
-        Relative excess allowed in the optimal designs.
+        Largest relative excess of a design's bound over the optimum.
     corrected : bool
         Use the leverage-corrected variance estimate instead of the paper's.
 

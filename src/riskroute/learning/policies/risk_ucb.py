@@ -25,7 +25,7 @@ class RiskUcb(IndexPolicy):
     divisor : float
         Divisor in the confidence width; 2 as published.
     delta : float, optional
-        Probability of failure. Default: ``1/T^2``.
+        Probability that a confidence bound fails. Default: ``1/T^2``.
 
     Examples
     --------
