@@ -66,7 +66,7 @@ def fit_belief(
 
 
 def fit_vague_information(features: Matrix, weights: Vector, rewards: float) -> Matrix:
-    """Return the information of ``rewards`` rewards of variance 1 on a design: features ``(n, dim)``, weights ``(n,)``."""
+    """Return the information of ``rewards`` unit-variance rewards: design features ``(n, dim)``, weights ``(n,)``."""
     features = finite_array("features", features, ndim=2)
     information: Matrix = rewards * (features * weights[:, None]).T @ features
     size = float(np.trace(information)) / len(information)
