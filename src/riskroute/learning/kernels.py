@@ -29,7 +29,7 @@ def padded_length(length: int) -> int:
 
 @njit(cache=True, error_model="numpy")
 def upper_triangular_root(matrix: Matrix, root: Matrix) -> bool:
-    """Write the upper triangular ``U`` with ``U' U = matrix`` into ``root``; return False if there is none.
+    """Write the upper triangular ``U`` with ``U' U = matrix`` into ``root``; return False if ``U`` does not exist.
 
     The lower triangles are neither read nor written. Both arguments may be the same array.
     """

@@ -67,7 +67,7 @@ class Policy(ABC):
         """
 
     def begin(self) -> None:
-        """Initialise memory at the start of an episode."""
+        """Initialise fields declared with `memory` at the start of an episode."""
 
     @abstractmethod
     def propose(self) -> Plan:
@@ -89,7 +89,7 @@ class Policy(ABC):
         return 1e-2 + (3e-7 * horizon if drawn_singly or self.needs_list else 0.0)
 
     def resume(self) -> None:
-        """Recompute attributes derived from memory after a restore."""
+        """Recompute, after a restore, attributes that derive from the fields declared with `memory`."""
 
     @property
     def started(self) -> bool:

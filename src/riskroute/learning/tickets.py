@@ -42,7 +42,7 @@ class Ticket:
 
 
 class Tickets:
-    """Open decisions of a policy.
+    """Issue decisions of a policy as tickets, and collect their rewards in any order.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ class Tickets:
         return self._known(number)[1]
 
     def issue(self) -> Ticket:
-        """Issue the next decision."""
+        """Return the next decision as an open ticket."""
         entry, action = self._decide()
         number, self._next = self._next, self._next + 1
         self._out[number] = entry, action

@@ -55,7 +55,7 @@ class _OrderBookFigure:
         return f"{self.summary['title']} ({self.summary['data']})"
 
     def draw(self) -> Path:
-        """Draw the figure next to the other files; return its path."""
+        """Draw the figure into the other files' folder; return its path."""
         path = self.files[0].with_suffix(".png")
         if "picture" in self.summary:
             return plot_sampling(self.summary["picture"], path, title=self.title)

@@ -62,7 +62,7 @@ _EXPLORATION = {"restart-gse": 500, "restart-gse short": None}
 def experiment_panels(
     name: str, size: SimulationSize, policies: Sequence[str] | None = None, choices: PaperChoices = DEFAULT
 ) -> list[SimulationPanel]:
-    """Return the panels of an experiment; ``policies`` default to those of the experiment."""
+    """Return the panels of an experiment; default of ``policies``: those compared in the experiment."""
     if name == "nonstationary":
         return _changing_panels(size, policies or ("restart-gse", "change-test", "rise"), choices)
     make: dict[str, Callable[..., list[SimulationPanel]]] = {
@@ -218,7 +218,7 @@ def _restart_gse_episode(
         environment.setting(size.horizon), seed_stream(size.seed, stream, label, 0, "policy")
     )
     rewards = environment.run(np.random.default_rng(seed_stream(size.seed, stream, label, 0, "rewards")))
-    cuts = regret_checkpoints(size.horizon, _CHECKPOINTS, "linear")  # as in the runner, for the same draws
+    cuts = regret_checkpoints(size.horizon, _CHECKPOINTS, "linear")  # those of the runner, so that draws are the same
     restarts, windows, lengths, gaps = [], [], [], []
     while policy.remaining:
         plan, begin = policy.plan(), policy.played
@@ -322,7 +322,7 @@ class _ExperimentResult:
         return f"{TITLES[self.experiment.name]} ({size.runs} run{'s' * (size.runs > 1)} of {size.horizon:,} rounds)"
 
     def draw(self) -> list[Path]:
-        """Draw the figure beside the other files; return its path in a list, empty if the experiment has no figure."""
+        """Draw the figure into the other files' folder; return its path in a list, empty if there is no figure."""
         path = self.files[0].with_suffix(".png")
         return draw_experiment(self.summary, path, title=self.title, panel=self.experiment.panel)
 

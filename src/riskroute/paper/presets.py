@@ -57,7 +57,7 @@ class PaperChoices:
         validated_parameters(self)
 
     def policies(self, names: Sequence[str], slots: int) -> tuple[str, ...] | dict[str, str | Policy]:
-        """Return the policies of a panel with ``slots`` slots, as names only if every constant has its default."""
+        """Return names, or policies by name if a constant is not the default, for a panel with ``slots`` slots."""
         chosen: dict[str, Policy] = {}
         if self.explored != 1:
             chosen["rise"] = Rise(explore_multiplier=self.explored * slots)

@@ -55,7 +55,7 @@ def vertex_exchange_root(points: Floats, weights: Floats) -> Floats:
 def vertex_exchange(points: Floats, weights: Floats, tolerance: float, max_steps: int) -> Floats:
     """Improve ``weights`` until no leverage exceeds ``(1 + tolerance) r``, in at most ``max_steps`` exchanges.
 
-    ``points`` ``(n, r)`` should be nearly white; the support of ``weights`` ``(n,)`` must span the space.
+    ``points`` ``(n, r)`` should be nearly white, for accuracy; the support of ``weights`` ``(n,)`` must span the space.
     """
     columns, weights = np.ascontiguousarray(points.T), weights.copy()
     left, (r, n) = max_steps, columns.shape

@@ -142,7 +142,7 @@ class Adaptive(LinearPolicy):
         return self.growth * min(12 / self.setting.actions.dim, 1.0)
 
     def duel(self, belief: Belief, features: Matrix, loss: float) -> AdaptiveDuel:
-        """Return the duel between leader and rivals, with features ``(n, dim)``, the leader first."""
+        """Return the choice between leader and rivals with ``features`` ``(n, dim)``, the leader's first."""
         return AdaptiveDuel(self, belief, features, loss)
 
     def ahead(self) -> int:

@@ -1,4 +1,4 @@
-"""The duel between the leader and its rivals in `riskroute.learning.policies.adaptive`.
+"""Choice between the leader and its rivals (steps 3 and 4 of `riskroute.learning.policies.adaptive`).
 
 The worth of an action depends on the posterior covariance ``C`` only through products ``x' C y`` of two feature
 vectors. Kernels compute these products once per plan. A hypothetical observation changes each of them by a product of

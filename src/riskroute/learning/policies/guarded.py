@@ -84,7 +84,7 @@ class _ConfidenceBounds:
         return self.log_actions + math.log(2 * check * (check + 1)) + math.log(self.horizon)
 
     def width(self, rounds: float, check: int, ratio: float = 1.0) -> float:
-        """Bound the errors of all estimates at check number ``check``; ``ratio`` is the largest ``n / (n - 1)``."""
+        """Bound the errors of all estimates at check number ``check``; ``ratio``: largest ``n / (n - 1)`` of counts."""
         u, lever = self.confidence(check), self.leverage / rounds
         return math.sqrt(2 * u * lever * self._noise(ratio)) + 2 * ratio * self.variance * u * lever
 

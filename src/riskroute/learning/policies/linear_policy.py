@@ -133,7 +133,7 @@ class LinearPolicy(Policy):
         self.observations = self.observations.joined(news)
 
     def refresh(self) -> None:
-        """Refit the posterior."""
+        """Refit the posterior to all observations."""
         self.fresh = 0.0
         self.belief = self.believed(self.observations)
         self.sum_up()
