@@ -92,10 +92,11 @@ def fit_venue(
     seed: np.random.SeedSequence,
     draws: int = 1,
 ) -> VenueFit:
-    """Fit mean and variance of ``profits (draws * B, Q)`` as functions of the quantity; NaN: no book, or one too thin.
+    """Fit mean and variance of ``profits (draws * B, Q)`` as functions of the quantity.
 
-    ``found (B,)`` marks which of the B buckets have a book. With several draws per bucket, the first B rows are the
-    first draw of every bucket, the next B rows the second. Standard errors are bootstrapped over buckets.
+    Profits are NaN where a book is missing or too thin. ``found (B,)`` marks which of the B buckets have a book. With
+    several draws per bucket, the first B rows are the first draw of every bucket, the next B rows the second. Standard
+    errors are bootstrapped over buckets.
     """
     there = ~np.isnan(profits)
     deep = there[:, -1].reshape(draws, len(found)).all(axis=0)

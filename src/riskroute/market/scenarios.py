@@ -156,12 +156,12 @@ class ScenarioTables:
 
 @dataclass(frozen=True)
 class Scenarios:
-    """Profits of 0, 1, 2 .. shares in each slot and scenario, ``(slots, scenarios, shares + 1)``; NaN: book too thin.
+    """Profits of 0, 1, 2 .. shares in each slot and scenario, ``(slots, scenarios, shares + 1)``.
 
     ``buckets (scenarios,)`` is the bucket of each scenario, ``mids (scenarios,)`` the mid at the first slot's venue,
     ``depths (slots, scenarios)`` the shares on the side that a slot's order crosses. ``profits`` assume that no other
-    slot is used; ``shared`` has the books that several slots cross. Each bucket has ``repeats`` scenarios: the first
-    scenarios are one per bucket, then follow the second ones of all buckets, and so on.
+    slot is used, and are NaN where a book is missing or too thin; ``shared`` has the books that several slots cross.
+    Each bucket has ``repeats`` scenarios; the first scenarios of all buckets come first, then the second ones.
     """
 
     slots: tuple[ScenarioSlot, ...]

@@ -120,10 +120,10 @@ def list_splits(shares: int, slots: int) -> Integers:
 
 
 def split_actions(shares: int, slots: int, *, scale: float | None = None) -> SplitList:
-    """Return the listed splits as an action set with features ``(a, a^2) / scale``; default scale: the largest norm.
+    """Return the listed splits ``a`` as an action set with features ``(a, a^2) / scale``.
 
-    Handles are the splits, as tuples of shares. Orders of different sizes share coefficients only if their features
-    have the same scale.
+    The default scale makes the largest norm of the features 1. Handles are the splits, as tuples of shares. Orders of
+    different sizes share coefficients only if their features have the same scale.
 
     Examples
     --------

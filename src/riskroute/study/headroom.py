@@ -30,7 +30,7 @@ _RULES = ("static", "sweep", "dark-first+sweep", "static+sweep", CLAIRVOYANT)
 
 @dataclass(frozen=True)
 class _Headroom:
-    """Objectives in basis points for one market, order size, deadline and kappa; no pools: ``dark_first`` is None."""
+    """Objectives in basis points for one market, order size, deadline and kappa; ``dark_first`` needs pools."""
 
     market: str
     shares: int

@@ -28,7 +28,7 @@ class ControlRequest(Record, frozen=True):
 
 
 class ControlAnswer(Record, frozen=True):
-    """The answer on the control socket: the status, and the reason if trading is halted; or an error."""
+    """The answer on the control socket: an error, or the status with the reason if trading is halted."""
 
     status: str = ""
     halted: str = ""

@@ -99,7 +99,7 @@ class _PublicTrade(_RequestRecord, frozen=True):
 
 
 class QuotesRequest(_RequestRecord, frozen=True):
-    """Books of a symbol, and all public trades since the last request that had ``trades``; an empty list: no trades."""
+    """Books of a symbol, and all public trades since the last request with ``trades``; the list may be empty."""
 
     symbol: str
     quotes: tuple[_VenueBook, ...] = ()

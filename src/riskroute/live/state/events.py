@@ -99,7 +99,7 @@ class Settled(Event, frozen=True):
     """An order was settled, with this outcome; positions follow from the execution reports, not from this event.
 
     ``benchmark_cost`` is the counterfactual cost with ``dark-first+sweep``, ``guessed`` the shares in that estimate
-    whose fill is not known, and ``explored`` the cost in excess of the greedy plan's. None: not computed.
+    whose fill is not known, and ``explored`` the cost in excess of the greedy plan's. Both costs may be None.
     """
 
     outcome: OrderOutcome
