@@ -90,7 +90,7 @@ def _checked(
         raise InputError(f"date must be from 1971 to 2199, was {shown(date)}")
     given = venues if isinstance(venues, Sequence) else ()
     if not given or not all(isinstance(venue, SyntheticVenue) for venue in given):
-        raise InputError(f"venues must be a list of one or more SyntheticVenue, was {shown(venues)}")
+        raise InputError(f"venues must be one or more SyntheticVenue, was {shown(venues)}")
     for field, values in (
         ("name", [venue.name for venue in venues]),
         ("file_name", [date.strftime(venue.file_name) for venue in venues]),
