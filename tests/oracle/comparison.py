@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from zoneinfo import ZoneInfo
 import polars as pl
 
 import riskroute as rr
-from oracle import MILLISECOND, SECOND, Market, Order, clairvoyant, play
+from oracle import MILLISECOND, SECOND, Charge, Market, Order, clairvoyant, play
 from riskroute.market import ReadingOptions, import_files
 from riskroute.routing.fees import Fee, FeeSchedule
 from riskroute.simulation.backends import Backend
@@ -46,17 +47,16 @@ class Conditions:
 
 def played(
     folder: Path,
-    fees: Mapping[str, tuple[float, float]],
+    fees: Mapping[str, tuple[Charge, Charge]],
     given: Conditions,
     *,
     kept: Path,
     routers: Sequence[str] = ROUTERS,
 ) -> Any:
     """Play the simple rules on the recordings of a folder."""
-    since = dt.date(2000, 1, 1)
     return rr.backtest(
         folder,
-        fees=FeeSchedule([Fee(name, since, *both) for name, both in fees.items()]),
+        fees=schedule(fees),
         routers=[*routers, Post()],
         kept=kept,
         backend=Backend("local", 1),
@@ -68,6 +68,23 @@ def played(
         hours=given.hours,
         orders=given.orders,
     ).tables
+
+
+def schedule(fees: Mapping[str, tuple[Charge, Charge]]) -> FeeSchedule:
+    """Write fees as a user would."""
+    written = []
+    for name, both in fees.items():
+        tables: list[Any] = []
+        for one in both:
+            limits = {"minimum": one.least, "maximum": one.most}
+            table = {
+                "fee": f"{round(one.per_share, 9)!r} per share + {one.bps!r} bps"
+                if one.per_share
+                else f"{one.bps!r} bps"
+            }
+            tables.append(table | {key: value for key, value in limits.items() if abs(value) < math.inf})
+        written.append(Fee(name, dt.date(2000, 1, 1), *tables))
+    return FeeSchedule(written)
 
 
 def recorded(paths: Mapping[str, Sequence[Path]], folder: Path, zone: str | None = None) -> Path:
@@ -133,7 +150,7 @@ def _within_hours(order: Order, given: Conditions, zone: str) -> list[str]:
 
 def oracle_market(
     books: Mapping[str, pl.DataFrame],
-    fees: Mapping[str, tuple[float, float]],
+    fees: Mapping[str, tuple[Charge, Charge]],
     events: Mapping[str, pl.DataFrame] | None,
     given: Conditions,
 ) -> Market:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import polars as pl
 
-from oracle import MILLISECOND, SECOND
+from oracle import MILLISECOND, SECOND, Charge
 
 DATE = dt.date(2019, 3, 4)
 WARMING = 60  # seconds in which a backtest lets the books of a day fill up; they are nearly empty here
@@ -28,6 +29,8 @@ class Shape:
     seconds: int = 30  # after the warming
     largest_fee: float = 0.015  # dollars a share, paid or received; more than a tick
     fee_step: float = 0.0005  # half a cent makes many ties after fees
+    bps: bool = False  # whether fees are also -5 to 30 basis points of the price
+    limited: bool = False  # whether an order pays at least, or at most, some amount
     most: int = 300  # shares a level
     zone: str = "America/New_York"
     events: bool = False
@@ -41,11 +44,20 @@ class Shape:
         """Ten o'clock in the market's zone, UTC nanoseconds."""
         return int(dt.datetime.combine(DATE, dt.time(10), ZoneInfo(self.zone)).timestamp()) * SECOND
 
-    def fees(self) -> dict[str, tuple[float, float]]:
+    def fees(self) -> dict[str, tuple[Charge, Charge]]:
         rng, most = np.random.default_rng([self.seed, 1]), round(self.largest_fee / self.fee_step)
         steps = rng.integers(-most, most + 1, (self.venues, 2)).tolist()
-        fees = [(self.fee_step * taker, self.fee_step * maker) for taker, maker in steps]
-        return dict(zip(self.names, fees, strict=True))
+        return {
+            name: (self.charge(rng, both[0]), self.charge(rng, both[1]))
+            for name, both in zip(self.names, steps, strict=True)
+        }
+
+    def charge(self, rng: np.random.Generator, steps: int) -> Charge:
+        """Return a fee of so many steps a share, and what else orders are charged."""
+        per_share = round(steps * self.fee_step, 9)
+        bps = int(rng.integers(-10, 61)) / 2 if self.bps else 0.0
+        least, most = (0.25, 5.0) if self.limited else (-math.inf, math.inf)
+        return Charge(per_share, bps, *[(least, most), (-math.inf, most), (-math.inf, math.inf)][int(rng.integers(3))])
 
     def stamps(self, rng: np.random.Generator) -> np.ndarray:
         """Times of snapshots: bursts of milliseconds, and gaps after which books are stale."""

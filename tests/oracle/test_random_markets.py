@@ -27,6 +27,8 @@ def markets(draw: st.DrawFn) -> tuple[Shape, Conditions]:
         seconds=90 if hours else 20 + int(horizon),
         largest_fee=draw(st.sampled_from([0.0, 0.003, 0.015])),
         fee_step=draw(st.sampled_from([0.0005, 0.005])),
+        bps=draw(st.booleans()),
+        limited=draw(st.booleans()),
         most=most,
         zone="America/New_York" if events else draw(st.sampled_from(["America/New_York", "UTC", "Asia/Tokyo"])),
         events=events,

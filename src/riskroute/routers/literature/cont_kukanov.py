@@ -372,12 +372,13 @@ def cont_kukanov_queues(context: Context) -> dict[str, tuple[int, float, float]]
     books = context.books
     best = books.best_bid if context.sign > 0 else books.best_ask
     prices, sizes = books.side("bid" if context.sign > 0 else "ask")
+    fees = books.post_fees("bid" if context.sign > 0 else "ask")
     found = {}
     for v, name in enumerate(books.venues):
         price, size = float(prices[v, 0]), float(sizes[v, 0])
         if size > 0 and np.isfinite(price):
             ticks = min(round(context.sign * (best - price) / context.tick), _FURTHEST)
-            found[name] = (ticks, size, context.sign * (context.mid - price) - float(books.makers[v]))
+            found[name] = (ticks, size, context.sign * (context.mid - price) - float(fees[v]))
     return found
 
 
