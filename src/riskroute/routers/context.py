@@ -106,7 +106,8 @@ class ContextBooks:
         for name in ("takers", "makers"):
             array = np.ascontiguousarray(exact_array(name, getattr(self, name), np.float64, (count, 2)))
             object.__setattr__(self, name, array)
-        limits = self.fee_limits if len(self.fee_limits) else fee_limits(count)
+        limits = exact_array("fee_limits", self.fee_limits, np.float64, (None, 4))
+        limits = limits if len(limits) else fee_limits(count)
         object.__setattr__(self, "fee_limits", exact_array("fee_limits", limits, np.float64, (count, 4)))
         given = exact_array("ages", self.ages, np.int64, (None,))
         ages = given if len(given) else np.zeros(count, dtype=np.int64)
