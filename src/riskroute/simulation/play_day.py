@@ -91,8 +91,8 @@ class TradingDay:
     """A recorded day and the orders that arrive on it.
 
     Random streams are seeded with ``name``: with one seed, days of the same name share their draws. ``takers``,
-    ``makers (V, 2)`` and ``fee_limits (V, 4)`` are fees as in `riskroute.routers.context.ContextBooks`. Limit orders can
-    be posted only with a ``queue``. ``instrument`` is that of all its orders.
+    ``makers (V, 2)`` and ``fee_limits (V, 4)`` are fees as in `riskroute.routers.context.ContextBooks`. Limit orders
+    can be posted only with a ``queue``. ``instrument`` is that of all its orders.
     """
 
     name: str
