@@ -85,7 +85,7 @@ def test_public_outcomes_match_those_of_a_backtest(day: tuple[DayBooks, dict[str
     """Later market and takes are the same; an outflow is no larger than the true one, and says who is filled."""
     books, events = day
     queue = QueueReplay(books, events)
-    fees = np.zeros(len(books.venues))
+    fees = np.zeros((len(books.venues), 2))
     exchange = Exchange(books, fees, fees, None, queue, Latency(0.0, 0.0))
     same = different = filled = 0
     for k, moment in enumerate(

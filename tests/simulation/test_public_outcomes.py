@@ -17,11 +17,12 @@ from riskroute.routers.context import Context
 from riskroute.routers.plan import Plan
 from riskroute.routers.public_data import PublicData
 from riskroute.routers.router import Router
+from riskroute.routing.fees import fee_rows
 from riskroute.simulation.exchange import Exchange, Latency
 from riskroute.simulation.execute_plan import execute_plan
 from riskroute.simulation.play_day import TradingDay, play_day, spaced_orders
 
-TAKERS, MAKERS = np.array([0.003, -0.001, 0.002]), np.array([-0.002, 0.002, -0.001])
+TAKERS, MAKERS = fee_rows([0.003, -0.001, 0.002]), fee_rows([-0.002, 0.002, -0.001])
 
 
 @pytest.fixture(scope="module")

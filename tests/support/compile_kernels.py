@@ -72,7 +72,7 @@ def compile_learning() -> None:
 
 def compile_markets(folder: Path) -> None:
     """Books, routers that look at them, readers of files, and the synthetic market, whose books are left there."""
-    book = ConsolidatedBook(np.full((2, 1), 10.0), np.full((2, 1), 300.0), np.zeros(2), mid=9.99, side="buy")
+    book = ConsolidatedBook(np.full((2, 1), 10.0), np.full((2, 1), 300.0), np.zeros((2, 2)), mid=9.99, side="buy")
     book.take(200, lot=100)
     book.take(200)
     lit = {"bids": [[10.0, 300]], "asks": [[10.02, 300]]}

@@ -61,10 +61,10 @@ def _route(
 ) -> None:
     """Route one order: print which venues and pools get how many shares, given the current books.
 
-    The file holds one object, prices and fees in dollars, sizes in whole shares, the best level first:
+    The file holds one object with prices, sizes, the best level first, and fees such as "0.0030 per share" or "10 bps":
 
-    {"venues": {"XNAS": {"bids": [[9.99, 300]], "asks": [[10.01, 200]], "taker": 0.003, "maker": -0.002}},
-    "pools": {"DARK1": {"fee": 0.001}}, "tick": 0.01}
+    {"venues": {"XNAS": {"bids": [[9.99, 300]], "asks": [[10.01, 200]], "taker": "0.0030 per share"}},
+    "pools": {"DARK1": {"fee": "0.001 per share"}}, "tick": 0.01}
 
     Prints the child orders and their cost against the mid, fees included. For shares that are posted or sent to pools
     the cost is a range, since the books do not show how many will fill.
@@ -125,10 +125,10 @@ def _lines(name: str, decision: Decision) -> list[str]:
     """Return the printout: child orders, the rule for the remainder, and the cost."""
     context, plan = decision.context, decision.plan
     rows = [
-        [kind, place, f"{shares:,}", "any" if limit is None else f"{limit:.10g}", f"{fee:g}"]
+        [kind, place, f"{shares:,}", "any" if limit is None else f"{limit:.10g}", fee]
         for kind, place, shares, limit, fee in decision.children
     ]
-    lines = [TextTable(["kind", "place", "shares", "limit price", "fee per share"], rows).plain()] if rows else []
+    lines = [TextTable(["kind", "place", "shares", "limit price", "fee"], rows).plain()] if rows else []
     if plan.in_turn and plan.dark:
         lines.append("Pools are tried in turn, each with the remainder.")
     rule, _, venue = plan.rest.partition(":")

@@ -45,7 +45,7 @@ class StressConfig:
     - ``presence``, ``adverse``: factors on the shares in dark pools and on their adverse selection.
     - ``leak``: probability per 1,000 shares sent to a pool that the far touch fades for a second.
     - ``fade``: fraction of the displayed size that is gone on arrival, at each venue with probability 1/2.
-    - ``fees``: dollars per share added to taker fees.
+    - ``fees``: basis points of the price added to taker fees.
     - ``impact``: multiple of the estimated market impact added to the cost of taken shares.
     - ``pessimistic_queues``: whether cancellations ahead of a limit order leave its queue position unchanged.
     """
@@ -54,7 +54,7 @@ class StressConfig:
     adverse: float = parameter(1.0, real_number, minimum=0, maximum=100)
     leak: float = parameter(LEAK, real_number, minimum=0, maximum=1000)
     fade: float = parameter(0.0, real_number, minimum=0, maximum=1)
-    fees: float = parameter(0.0, real_number, minimum=-1, maximum=1)
+    fees: float = parameter(0.0, real_number, minimum=-100, maximum=100)
     impact: float = parameter(0.0, real_number, minimum=0, maximum=100)
     pessimistic_queues: bool = False
 
