@@ -258,7 +258,7 @@ def test_a_venue_is_renamed(tmp_path: Path, write: Writer, rows: int, monkeypatc
     columns["venue"] = [name.replace("Boston!", "XBOS") for name in columns["venue"]]
     ((one, table),) = imported(write(tmp_path, columns), ReadingOptions(venue="XPSX"))
     assert table["sequence"].to_list() == found["XNAS"]
-    assert "two files hold XPSX_ACME_2019-03-27" in refusal(path, ReadingOptions(venue_names={"XNAS": "XPSX"}))
+    assert "two venues of books" in refusal(path, ReadingOptions(venue_names={"XNAS": "XPSX"}))
     said = refusal(write(tmp_path, columns), ReadingOptions(venue_names={"NYSE": "XNYS"}))
     assert said == "venue to rename must be one of XNAS, XPSX, XBOS, was 'NYSE'"
 

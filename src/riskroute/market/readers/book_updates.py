@@ -30,7 +30,6 @@ from riskroute.core.errors import DataError, InputError, NoBooksError, Riskroute
 from riskroute.core.runtime import require_extra
 from riskroute.core.text import one_line_error, shown
 from riskroute.core.validation import LONGEST_SYMBOL, LONGEST_VENUE, is_valid_name, valid_name_rule
-from riskroute.market.clock import SECOND, clock_day_limits, date_in_name, local_day
 from riskroute.market.readers.columns import TimeColumn
 from riskroute.market.readers.csv_files import csv_frames, csv_lines, csv_member
 from riskroute.market.readers.reading import (
@@ -38,7 +37,6 @@ from riskroute.market.readers.reading import (
     ReadingOptions,
     label_reading_rows,
     refuse_rows,
-    require_reading_option,
     require_symbols,
     to_snapshots,
 )
@@ -192,10 +190,10 @@ _UpdatePart = tuple[str, str, _LevelUpdates, int]  # venue, symbol, updates of o
 
 
 class _UpdateCheck:
-    """Refuses updates that are malformed, unsorted or over ``spill`` ns outside the day; errors call a row ``word``."""
+    """Refuses updates that are malformed or unsorted; errors call a row ``word``."""
 
-    def __init__(self, source: Path, word: str, begin: int, end: int, spill: int = 0) -> None:
-        self.source, self.word, self.begin, self.end, self.spill = source, word, begin, end, spill
+    def __init__(self, source: Path, word: str) -> None:
+        self.source, self.word = source, word
         self.latest = 0
 
     def times(self, frame: polars.DataFrame) -> None:
@@ -204,9 +202,6 @@ class _UpdateCheck:
         before = stamp.shift(1).fill_null(self.latest)
         self._refuse(frame, "stamp", "a time", stamp.is_null())
         self._refuse(frame, "stamp", f"a time not before that of the previous {self.word}", stamp < before)
-        day = f"a time from {_time(self.begin)} to before {_time(self.end)}, the day to import"
-        inside = stamp.is_between(self.begin - self.spill, self.end + self.spill, closed="left")
-        self._refuse(frame, "stamp", day, ~inside)
         self.latest = int(frame["stamp"][-1]) if frame.height else self.latest
 
     def levels(self, frame: polars.DataFrame) -> None:
@@ -268,14 +263,13 @@ class _TardisFile:
         if missing:
             raise DataError(f"{path} lacks columns {', '.join(missing)}; it has {', '.join(first.columns)}")
         self._times = {name: TimeColumn(path, name, zone) for name in dict.fromkeys(("local_timestamp", self._time))}
-        self.first: int | None = self._times[self._time].read(first[self._time]).cast(polars.Int64)[0]
         self.names: dict[str, None] = {}
         self._snapshot: dict[tuple[str, str], bool] = {}  # whether the last row of each book was part of a snapshot
         self._lost: set[tuple[str, str]] = set()
 
-    def pieces(self, begin: int, end: int) -> Iterator[_UpdatePart]:
+    def pieces(self) -> Iterator[_UpdatePart]:
         """Yield the rows of each book from its first snapshot on."""
-        check, row = _UpdateCheck(self.source, "row", begin, end), 0
+        check, row = _UpdateCheck(self.source, "row"), 0
         for frame in self._frames():
             table = self._typed(frame, row)
             row += frame.height
@@ -456,16 +450,14 @@ class _BinanceFile:
             raise NoBooksError(
                 f'{path} has no depth updates ("e": "depthUpdate"); trades and best prices alone make no book'
             )
-        self.first: int | None = self._times.read(polars.Series([first["E"]])).cast(polars.Int64)[0]
         self.symbol = str(first["s"]).upper()
         self.venue = options.venue or ("binance-futures" if "pu" in first else "binance")
         self._chain = _DepthChain(path.name)
 
-    def pieces(self, begin: int, end: int) -> Iterator[_UpdatePart]:
+    def pieces(self) -> Iterator[_UpdatePart]:
         """Yield levels of snapshots and updates; a snapshot has no time and takes that of the next update."""
         self.names[self.symbol] = None
-        # Recorders end a file by their own clock, so times up to a minute outside the day are tolerated.
-        check, chain = _UpdateCheck(self.source, "line", begin, end, 60 * SECOND), self._chain
+        check, chain = _UpdateCheck(self.source, "line"), self._chain
         for line, one in self._objects():
             if "U" in one:
                 chain.update(line, one)
@@ -559,15 +551,13 @@ class UpdateReader:
         self._file: _BinanceFile | _TardisFile = (_BinanceFile if _is_json(path) else _TardisFile)(
             path, options, self.zone
         )
-        first = self._file.first
-        day = options.date or (local_day(first, self.zone) if first is not None else date_in_name(path.name))
-        self.date = require_reading_option("date", day, path.name)
+        self.date = None  # the importer cuts the updates by session day
 
     def parts(self) -> Iterator[ReaderPart]:
         """Yield a part per book and chunk of the file."""
         books: dict[tuple[str, str], _LevelBook] = {}
         missing: Counter[tuple[str, str]] = Counter()
-        for venue, symbol, updates, gaps in self._file.pieces(*clock_day_limits(self.date, self.zone)):
+        for venue, symbol, updates, gaps in self._file.pieces():
             if not self.options.symbols or symbol in self.options.symbols:
                 key = venue, symbol
                 missing[key] += gaps
@@ -579,13 +569,9 @@ class UpdateReader:
         require_symbols(self.options.symbols, self._file.names, self.source.name)
 
     def _part(self, venue: str, symbol: str, frame: polars.DataFrame, gaps: int) -> ReaderPart:
-        begin, end = clock_day_limits(self.date, self.zone)
-        today = frame.filter(polars.col("ts_event").cast(polars.Int64).is_between(begin, end, closed="left"))
-        wanted, other = self.options.within(today, self.date, self.zone), frame.height - today.height
-        labelled, word = label_reading_rows(wanted, venue, symbol), "line" if _is_json(self.source) else "row"
+        labelled, word = label_reading_rows(frame, venue, symbol), "line" if _is_json(self.source) else "row"
         kept = to_snapshots(labelled, self.depth, fractional=True, source=self.source.name, word=word)
-        notes = {"other_days": other} if other else {}
-        return ReaderPart(venue, symbol, kept, deeper=int(wanted["deeper"].sum()), gaps=gaps, notes=notes)
+        return ReaderPart(venue, symbol, kept.with_columns(frame["deeper"]), gaps=gaps)
 
 
 def _first_line(path: Path) -> str:

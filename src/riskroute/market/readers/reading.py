@@ -108,7 +108,7 @@ class ReadingOptions:
         columns = instance_of("columns", self.columns, dict, "a dictionary from our names to those in the file")
         if not all(isinstance(name, str) for pair in columns.items() for name in pair):
             raise InputError(f"columns must map names to names, was {shown(columns)}")
-        if self.start is not None and self.end is not None and self.start >= self.end:
+        if self.start is not None and self.start == self.end != dt.time(0):
             raise InputError(f"window must end after it starts, was {self.start} to {self.end}")
         if self.date is not None and valid_day("date", self.date).year not in YEARS:
             raise InputError(f"date must be between {YEARS[0]} and {YEARS[-1]}, was {self.date}")
@@ -131,9 +131,10 @@ class ReadingOptions:
 class ReaderPart:
     """A chunk of a recording, sorted by time: snapshots, events if the source has them, and counts.
 
-    ``venue`` is named as in the file, or as requested if the file names none. ``references`` counts messages that
-    refer to an order, ``unresolved`` those whose order is not in the file, ``deeper`` snapshots with more levels than
-    were kept, ``gaps`` periods with missing updates. ``notes`` counts other issues, see `Recording.remarks`.
+    ``venue`` is named as in the file, or as requested if the file names none. The column ``deeper`` of ``snapshots``,
+    if there is one, marks those with more levels than were kept. ``references`` counts messages that refer to an order,
+    ``unresolved`` those whose order is not in the file, ``gaps`` periods with missing updates. ``notes`` counts other
+    issues, see `Recording.remarks`.
     """
 
     venue: str
@@ -142,7 +143,6 @@ class ReaderPart:
     events: polars.DataFrame | None = None
     references: int = 0
     unresolved: int = 0
-    deeper: int = 0
     gaps: int = 0
     notes: dict[str, int] = field(default_factory=dict)
 

@@ -97,9 +97,9 @@ class TableReader:
     def _part(self, venue: str, symbol: str, rows: polars.DataFrame) -> ReaderPart:
         known, rows = min(self.depth + 1, self.levels), label_reading_rows(rows, venue, symbol)
         whole = to_snapshots(rows, known, fractional=True, source=self.source.name)
-        kept, deeper = keep_schema_levels(self.options.within(whole, self.date, self.zone), self.depth)
+        kept = keep_schema_levels(self.options.within(whole, self.date, self.zone), self.depth)
         halves = count_reading_half_levels(self.options.within(rows, self.date, self.zone), known)
-        return ReaderPart(venue, symbol, kept, deeper=deeper, notes={"half_levels": halves} if halves else {})
+        return ReaderPart(venue, symbol, kept, notes={"half_levels": halves} if halves else {})
 
     def _frames(self) -> Generator[polars.DataFrame]:
         require_extra("tables", "market", "pyarrow")
