@@ -6,9 +6,9 @@ import datetime as dt
 import re
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import polars
 
@@ -27,23 +27,36 @@ from riskroute.core.validation import (
 from riskroute.market.readers.book_updates import UpdateReader
 from riskroute.market.readers.csv_files import GZIP, ZSTD, csv_file_errors, csv_members, unpacked_csv_file
 from riskroute.market.readers.databento import DatabentoReader
+from riskroute.market.readers.iex import IexReader
 from riskroute.market.readers.itch import ItchReader, looks_like_itch
 from riskroute.market.readers.lobster import LobsterReader
 from riskroute.market.readers.reading import ReaderPart, ReadingOptions
 from riskroute.market.readers.table import TableReader
 from riskroute.market.readers.taq import TaqReader
 from riskroute.market.readers.ticks import TickReader
+from riskroute.market.readers.trade_tables import TradeReader, table_kind
 from riskroute.market.recordings import Recording, RecordingStore, RecordingWriter
 from riskroute.market.synthetic.generate import DEFAULT_SYMBOLS, generate_market
 
 # Readers of files with other time zones also have ``zone``, those of fractional sizes ``fractional``, and those of US
 # equities or possibly other assets ``us_equity``.
-_Reader = ItchReader | LobsterReader | TickReader | UpdateReader | DatabentoReader | TaqReader | TableReader
+_KINDS = (
+    *(ItchReader, LobsterReader, TickReader, UpdateReader, DatabentoReader, TaqReader, IexReader, TableReader),
+    TradeReader,
+)
+_Reader = (
+    ItchReader
+    | LobsterReader
+    | TickReader
+    | UpdateReader
+    | DatabentoReader
+    | TaqReader
+    | IexReader
+    | TableReader
+    | TradeReader
+)
 
-READERS: dict[str, Callable[[Path, ReadingOptions], _Reader]] = {
-    kind.name: kind
-    for kind in (ItchReader, LobsterReader, TickReader, UpdateReader, DatabentoReader, TaqReader, TableReader)
-}
+READERS: dict[str, Callable[[Path, ReadingOptions], _Reader]] = {kind.name: kind for kind in _KINDS}
 
 Progress = Callable[[str, int], None]  # called with the name of a file and the number of snapshots read so far
 _Skipped = Callable[[Path, str], None]  # called with a skipped file and the reason
@@ -132,8 +145,9 @@ def _text(head: bytes) -> str:
     return "JSON" if begin.startswith(("{", "[")) else "text"
 
 
-def _detect_format(path: Path) -> str:
+def _detect_format(path: Path, options: ReadingOptions | None = None) -> str:
     """Return the key in `READERS` of a file's format: by content, and by name where formats have the same content."""
+    options = options or ReadingOptions()
     if not path.is_file():
         raise InputError(f"no such file: {str(path)!r}")
     content = _sniff(path)
@@ -148,7 +162,9 @@ def _detect_format(path: Path) -> str:
     if content.what == "a Parquet table" and not content.packing:
         if claimed != "table":
             raise DataError(f"{path} is a Parquet table; rename it so that it ends in .parquet")
-        return "table"
+        return table_kind(path, options.columns) or TableReader.name
+    if content.what.startswith("a network capture") and IexReader.recognises(path):
+        return "iex"
     if UpdateReader.recognises(path):
         return "deltas"
     if claimed or not (content.what in ("a zip archive", "text") or (content.unknown and text_name)):
@@ -163,7 +179,8 @@ def _detect_format(path: Path) -> str:
     if not csv_members(path):
         raise NoBooksError(f"{path} must be an archive of CSV files, has none")
     named = LobsterReader, TickReader, TaqReader, DatabentoReader
-    return next((kind.name for kind in named if kind.recognises(path)), TableReader.name)
+    found = next((kind.name for kind in named if kind.recognises(path)), "")
+    return found or (len(csv_members(path)) == 1 and table_kind(path, options.columns)) or TableReader.name
 
 
 def import_files(
@@ -215,6 +232,9 @@ def import_files(
             if options.zone is not None and not hasattr(reader, "zone"):
                 where = f"{reader.source.name}, whose days are in {TRADING_ZONE} time"
                 raise InputError(f"omit zone for {where}; zone was {options.zone!r}")
+            if isinstance(reader, TradeReader):
+                _add_trades(reader, options, writers, venues, progress)
+                continue
             mine = _read(reader, options, out, writers, venues, progress)
             _judge(reader, [writers[key].recording for key in mine], limits)
         for old in options.venue_names:
@@ -238,23 +258,33 @@ def _readers(
     in_folders = {file for path in paths if path.is_dir() for file in _files_in(path)}
     files = [file for path in paths for file in (_files_in(path) if path.is_dir() else [path])]
     read: set[Path] = set()
+    opened: dict[Path, Any] = {}
+    trades: list[Path] = []
     count = 0
     for path in dict.fromkeys(files):
         if path in read:
             continue
         try:
-            found = kind or _detect_format(path)
-            reader = LobsterReader(path, options, files) if found == "lobster" else READERS[found](path, options)
+            found = kind or _detect_format(path, options)
+            if found == "trades":
+                trades.append(path)
+                continue
+            if found == "deltas":
+                reader: _Reader = UpdateReader(path, options, files, opened)
+            else:
+                reader = LobsterReader(path, options, files) if found == "lobster" else READERS[found](path, options)
         except NoBooksError as error:
             if path not in in_folders:
                 raise
             if skipped is not None:
                 skipped(path, str(error))
             continue
-        read |= reader.files if isinstance(reader, LobsterReader) else {path}
+        read |= reader.files if isinstance(reader, LobsterReader | UpdateReader) else {path}
         count += 1
         yield reader
-    if not count:
+    if trades and (count or not set(trades) <= in_folders):
+        yield TradeReader(trades, options)
+    elif not count:
         folders = ", ".join(str(path) for path in paths)
         raise DataError(f"{folders}: no market data found")
 
@@ -300,11 +330,11 @@ def _read(
     mine: dict[tuple[str, str, str], str] = {}  # keys of writers, and the venue names in the file
     names = _VenueNames(reader.source, options)
     count = 0
-    for part in reader.parts():
+    for day, part in _days(reader, options):
         venue = names.new(part.venue)
         if venue is None:
             continue
-        key = (venue, part.symbol, str(reader.date))
+        key = (venue, part.symbol, str(day))
         if part.venue == options.venue:  # the venue exists: discard the books of others that were renamed to it
             for other in [other for other, old in mine.items() if old != part.venue]:
                 writers.pop(other).discard()
@@ -314,12 +344,12 @@ def _read(
                 twice = writers[key].recording
                 raise InputError(f"two files hold {twice.stem}; import one of them, or give venue or date")
             mine[key] = part.venue
-            if reader.date < _FIRST_DAY:
-                expected = f"dated {_FIRST_DAY} or later, was {reader.date}: are its times in another unit?"
+            if day < _FIRST_DAY:
+                expected = f"dated {_FIRST_DAY} or later, was {day}: are its times in another unit?"
                 raise DataError(f"{reader.source} must be {expected}")
             source = str(reader.source.name)
             derived, instrument = _instrument(reader, options, part.symbol)
-            one = Recording(venue, part.symbol, reader.date, reader.depth, source, reader.name)
+            one = Recording(venue, part.symbol, day, reader.depth, source, reader.name)
             one.fractional, one.derived, one.instrument = hasattr(reader, "fractional"), derived, instrument
             writers[key] = RecordingWriter(out, one)
         _write(writers[key], part)
@@ -329,6 +359,57 @@ def _read(
     names.check()
     venues.update(names.seen)
     return set(mine)
+
+
+def _days(reader: _Reader, options: ReadingOptions) -> Iterator[tuple[dt.date, ReaderPart]]:
+    """Yield the parts of a reader by day; counts belong to the first day of a part."""
+    for part in reader.parts():
+        if reader.date is not None:
+            yield reader.date, part
+            continue
+        frames = [frame for frame in (part.snapshots, part.events) if frame is not None]
+        zone = getattr(reader, "zone", TRADING_ZONE)
+        local = polars.col("ts_event").dt.convert_time_zone(zone).dt.date()
+        days = sorted({day for frame in frames for day in frame.select(local.unique()).to_series()})
+        wanted = [day for day in days if options.date in (None, day)]
+        dropped = sum(part.snapshots.filter(local == day).height for day in days if day not in wanted)
+        for day in wanted:
+            events = None if part.events is None else part.events.filter(local == day)
+            yield day, replace(part, snapshots=part.snapshots.filter(local == day), events=events)
+            part = ReaderPart(part.venue, part.symbol, part.snapshots, part.events)
+        if dropped and wanted:
+            yield wanted[0], ReaderPart(part.venue, part.symbol, part.snapshots.head(0), notes={"other_days": dropped})
+
+
+def _add_trades(
+    reader: TradeReader,
+    options: ReadingOptions,
+    writers: dict[tuple[str, str, str], RecordingWriter],
+    venues: dict[str, None],
+    progress: Progress | None,
+) -> None:
+    """Add trades to the books of the same venue, symbol and day; refuse trades of other venues and symbols."""
+    names = _VenueNames(reader.source, options)
+    books = {key[:2] for key in writers}
+    taken = {key for key, writer in writers.items() if writer.recording.trades}
+    count = 0
+    for day, part in _days(reader, options):
+        venue = names.new(part.venue)
+        key = (venue or "", part.symbol, str(day))
+        if venue is not None and key[:2] not in books:
+            raise DataError(
+                f"{reader.source} has trades of {part.symbol} at {venue}, which change no book; import them together "
+                f"with book updates or snapshots of {part.symbol} at {venue}"
+            )
+        if key in taken:
+            raise DataError(f"two files hold trades of {writers[key].recording.stem}; import one of them")
+        if key in writers:
+            _write(writers[key], part)
+            count += 0 if part.events is None else part.events.height
+    names.check()
+    venues.update(names.seen)
+    if progress is not None:
+        progress(reader.source.name, count)
 
 
 def _instrument(reader: _Reader, options: ReadingOptions, symbol: str) -> tuple[bool, Instrument]:
