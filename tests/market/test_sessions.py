@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from checkout import SHARED_DATA
 from instruments import instrument_of
 from riskroute.core.errors import DataError, InputError
 from riskroute.core.instrument import Instrument
@@ -330,3 +331,30 @@ def test_a_declared_session_replaces_the_recorded_one(imported: Any, tmp_path: P
         DataError, match=r"session of ES must lie within its recorded days, 00:00-24:00 UTC, was 18:00-"
     ):
         night.recordings()
+
+
+@pytest.mark.real_data
+def test_a_real_coin_over_midnight(tmp_path: Path) -> None:
+    """Two files that meet at midnight, the second without a snapshot, against one stream of both."""
+    paths = [SHARED_DATA / "binance" / f"spot_btcusdt_2024080{day}.gz" for day in (8, 9)]
+    if not paths[0].is_file():
+        pytest.skip(f"no {paths[0]}")
+    first, second = import_files(paths, tmp_path / "two", ReadingOptions(depth=10))
+    store = RecordingStore(tmp_path / "two")
+    midnight = int(dt.datetime(2024, 8, 9, tzinfo=dt.UTC).timestamp()) * SECOND
+    before, after = store.snapshots(first), store.snapshots(second)
+    stamps = after["ts_event"].cast(polars.Int64)
+    assert [str(one.date) for one in (first, second)] == ["2024-08-08", "2024-08-09"]
+    assert (first.gaps, second.gaps, first.crossed, second.crossed) == (0, 0, 0, 0)
+    assert before["ts_event"].cast(polars.Int64).max() < midnight == stamps[0] < stamps[1]  # type: ignore[operator]
+    levels = [name for name in before.columns if "_px_" in name or "_sz_" in name]
+    assert before.select(levels).row(-1) == after.select(levels).row(0)
+    both = tmp_path / "both.gz"
+    both.write_bytes(b"".join(path.read_bytes() for path in paths))
+    import_files([both], tmp_path / "one", ReadingOptions(depth=10))
+    for one in RecordingStore(tmp_path / "one").recordings():
+        whole = RecordingStore(tmp_path / "one").snapshots(one)
+        same = next(store.snapshots(each) for each in (first, second) if each.date == one.date)
+        assert whole.drop("sequence").equals(same.drop("sequence"))
+    with pytest.raises(DataError, match="must have a time not before that of the previous line"):
+        import_files([paths[0], both], tmp_path / "twice", ReadingOptions(depth=10))

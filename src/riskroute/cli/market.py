@@ -284,7 +284,7 @@ def _say_overview(recordings: list[Any]) -> None:
             one.stem,
             f"{one.snapshots:,}",
             f"{one.levels}",
-            f"{one.events:,}" if one.has_events else "none",
+            f"{one.events:,}" if one.has_events or one.trades else "none",
             one.first[11:19],
             one.last[11:19],
             f"{one.unresolved_share:.1%}",

@@ -29,24 +29,37 @@ from riskroute.core.validation import (
 from riskroute.market.readers.book_updates import UpdateReader
 from riskroute.market.readers.csv_files import GZIP, ZSTD, csv_file_errors, csv_members, unpacked_csv_file
 from riskroute.market.readers.databento import DatabentoReader
+from riskroute.market.readers.iex import IexReader
 from riskroute.market.readers.itch import ItchReader, looks_like_itch
 from riskroute.market.readers.lobster import LobsterReader
 from riskroute.market.readers.reading import ReaderPart, ReadingOptions
 from riskroute.market.readers.table import TableReader
 from riskroute.market.readers.taq import TaqReader
 from riskroute.market.readers.ticks import TickReader
+from riskroute.market.readers.trade_tables import TradeReader, table_kind
 from riskroute.market.recordings import EVENTS, SNAPSHOTS, Recording, RecordingStore, RecordingWriter, Steps
 from riskroute.market.session_cut import SessionCut
 from riskroute.market.synthetic.generate import DEFAULT_SYMBOLS, generate_market
 
 # Readers of files with other time zones also have ``zone``, those of fractional sizes ``fractional``, and those of US
 # equities or possibly other assets ``us_equity``.
-_Reader = ItchReader | LobsterReader | TickReader | UpdateReader | DatabentoReader | TaqReader | TableReader
+_KINDS = (
+    *(ItchReader, LobsterReader, TickReader, UpdateReader, DatabentoReader, TaqReader, IexReader, TableReader),
+    TradeReader,
+)
+_Reader = (
+    ItchReader
+    | LobsterReader
+    | TickReader
+    | UpdateReader
+    | DatabentoReader
+    | TaqReader
+    | IexReader
+    | TableReader
+    | TradeReader
+)
 
-READERS: dict[str, Callable[[Path, ReadingOptions], _Reader]] = {
-    kind.name: kind
-    for kind in (ItchReader, LobsterReader, TickReader, UpdateReader, DatabentoReader, TaqReader, TableReader)
-}
+READERS: dict[str, Callable[[Path, ReadingOptions], _Reader]] = {kind.name: kind for kind in _KINDS}
 
 Progress = Callable[[str, int], None]  # called with the name of a file and the number of snapshots read so far
 _Skipped = Callable[[Path, str], None]  # called with a skipped file and the reason
@@ -135,8 +148,9 @@ def _text(head: bytes) -> str:
     return "JSON" if begin.startswith(("{", "[")) else "text"
 
 
-def _detect_format(path: Path) -> str:
+def _detect_format(path: Path, options: ReadingOptions | None = None) -> str:
     """Return the key in `READERS` of a file's format: by content, and by name where formats have the same content."""
+    options = options or ReadingOptions()
     if not path.is_file():
         raise InputError(f"no such file: {str(path)!r}")
     content = _sniff(path)
@@ -151,7 +165,9 @@ def _detect_format(path: Path) -> str:
     if content.what == "a Parquet table" and not content.packing:
         if claimed != "table":
             raise DataError(f"{path} is a Parquet table; rename it so that it ends in .parquet")
-        return "table"
+        return table_kind(path, options.columns) or TableReader.name
+    if content.what.startswith("a network capture") and IexReader.recognises(path):
+        return "iex"
     if UpdateReader.recognises(path):
         return "deltas"
     if claimed or not (content.what in ("a zip archive", "text") or (content.unknown and text_name)):
@@ -166,7 +182,8 @@ def _detect_format(path: Path) -> str:
     if not csv_members(path):
         raise NoBooksError(f"{path} must be an archive of CSV files, has none")
     named = LobsterReader, TickReader, TaqReader, DatabentoReader
-    return next((kind.name for kind in named if kind.recognises(path)), TableReader.name)
+    found = next((kind.name for kind in named if kind.recognises(path)), "")
+    return found or (len(csv_members(path)) == 1 and table_kind(path, options.columns)) or TableReader.name
 
 
 def import_files(
@@ -220,6 +237,9 @@ def import_files(
             if options.zone is not None and not hasattr(reader, "zone"):
                 where = f"{reader.source.name}, whose days are in {TRADING_ZONE} time"
                 raise InputError(f"omit zone for {where}; zone was {options.zone!r}")
+            if isinstance(reader, TradeReader):
+                _add_trades(reader, options, books, venues, progress)
+                continue
             mine = _read(reader, options, out, books, writers, venues, progress)
             _judge(reader, mine, limits)
         for old in options.venue_names:
@@ -243,23 +263,33 @@ def _readers(
     in_folders = {file for path in paths if path.is_dir() for file in _files_in(path)}
     files = [file for path in paths for file in (_files_in(path) if path.is_dir() else [path])]
     read: set[Path] = set()
+    opened: dict[Path, Any] = {}
+    trades: list[Path] = []
     count = 0
     for path in dict.fromkeys(files):
         if path in read:
             continue
         try:
-            found = kind or _detect_format(path)
-            reader = LobsterReader(path, options, files) if found == "lobster" else READERS[found](path, options)
+            found = kind or _detect_format(path, options)
+            if found == "trades":
+                trades.append(path)
+                continue
+            if found == "deltas":
+                reader: _Reader = UpdateReader(path, options, files, opened)
+            else:
+                reader = LobsterReader(path, options, files) if found == "lobster" else READERS[found](path, options)
         except NoBooksError as error:
             if path not in in_folders:
                 raise
             if skipped is not None:
                 skipped(path, str(error))
             continue
-        read |= reader.files if isinstance(reader, LobsterReader) else {path}
+        read |= reader.files if isinstance(reader, LobsterReader | UpdateReader) else {path}
         count += 1
         yield reader
-    if not count:
+    if trades and (count or not set(trades) <= in_folders):
+        yield TradeReader(trades, options)
+    elif not count:
         folders = ", ".join(str(path) for path in paths)
         raise DataError(f"{folders}: no market data found")
 
@@ -312,7 +342,10 @@ class _BookImport:
         self.named, self.files = "", 0  # name of the venue in the current file, number of files
         self._reader = reader
         self._days: set[dt.date] = set()
-        self._cut = SessionCut(self.instrument, options.date, options.start, options.end)
+        self._cut, self._trades = (
+            SessionCut(self.instrument, options.date, options.start, options.end) for _ in range(2)
+        )
+        self._traded: set[dt.date] = set()  # days with trades of another file
         self._steps = Steps()
         self._open: dict[str, RecordingWriter] = {}  # by table, the recording to which rows were added last
         self._waiting: Counter[str] = Counter()  # counted in the next recording with snapshots
@@ -345,6 +378,21 @@ class _BookImport:
             for one in days[1:]:
                 one.gaps += part.gaps  # which of the days lacks updates is unknown, so each reports it
 
+    def add_trades(self, part: ReaderPart) -> int:
+        """Add public trades of another file to the days that have books; return their number."""
+        self.named, count = part.venue, 0
+        for piece in self._trades.cut(part):
+            events = piece.events
+            if piece.day not in self._days or events is None or not events.height:
+                continue
+            writer = self.writers[self.venue, self.symbol, piece.day]
+            if writer.recording.trades and piece.day not in self._traded:
+                raise DataError(f"two files hold trades of {writer.recording.stem}; import one of them")
+            self._traded.add(piece.day)
+            self._write(writer, EVENTS, events, writer.add_events)
+            count += events.height
+        return count
+
     def end(self) -> None:
         """End a file."""
         found = [one for one in self.touched.values() if one.snapshots]
@@ -365,7 +413,9 @@ class _BookImport:
             expected = f"dated {_FIRST_DAY} or later, was {day}: are its times in another unit?"
             raise DataError(f"{reader.source} must be {expected}")
         if key not in self.writers:
-            one = Recording(self.venue, self.symbol, day, reader.depth, str(reader.source.name), reader.name)
+            files = [one.name for one in sorted(reader.files)] if isinstance(reader, UpdateReader) else []
+            source = ", ".join(files) or str(reader.source.name)
+            one = Recording(self.venue, self.symbol, day, reader.depth, source, reader.name)
             one.fractional, one.derived, one.instrument = hasattr(reader, "fractional"), self.derived, self.instrument
             self.writers[key] = RecordingWriter(self.out, one, self._steps)
         elif reader.date is not None or day not in self._days:
@@ -437,6 +487,32 @@ def _read(
     names.check()
     venues.update(names.seen)
     return list(mine.values())
+
+
+def _add_trades(
+    reader: TradeReader,
+    options: ReadingOptions,
+    books: dict[tuple[Any, ...], _BookImport],
+    venues: dict[str, None],
+    progress: Progress | None,
+) -> None:
+    """Add trades to the books of the same venue, symbol and day; refuse trades of other venues and symbols."""
+    names = _VenueNames(reader.source, options)
+    count = 0
+    for part in reader.parts():
+        venue = names.new(part.venue)
+        mine = [book for key, book in books.items() if key[:2] == (venue, part.symbol)]
+        if venue is not None and not mine:
+            raise DataError(
+                f"{reader.source} has trades of {part.symbol} at {venue}, which change no book; import them together "
+                f"with book updates or snapshots of {part.symbol} at {venue}"
+            )
+        for book in mine:
+            count += book.add_trades(part)
+    names.check()
+    venues.update(names.seen)
+    if progress is not None:
+        progress(reader.source.name, count)
 
 
 def _instrument(reader: _Reader, options: ReadingOptions, symbol: str) -> tuple[bool, Instrument]:

@@ -50,7 +50,7 @@ from riskroute.core.validation import (
 )
 from riskroute.market.clock import SECOND
 from riskroute.market.readers.reading import ITCH_LEVELS, ReaderPart
-from riskroute.market.schema import EVENT_SCHEMA, snapshot_schema
+from riskroute.market.schema import EVENT_SCHEMA, event_schema, snapshot_schema
 from riskroute.market.session_cut import SessionCut
 
 RECORD, SNAPSHOTS, EVENTS = ".record.json", ".snapshots.parquet", ".events.parquet"  # endings of file names
@@ -81,7 +81,8 @@ class Recording:
 
     ``depth`` is the number of levels per side in the table, ``levels`` that of the deepest snapshot. ``deeper`` counts
     snapshots with more levels in the source than were kept, ``gaps`` periods without a book because updates are
-    missing. ``fractional`` is whether sizes may have decimals. ``instrument`` is the declared one, or with ``derived``
+    missing. ``has_events`` is whether there are events of orders, ``trades`` counts public trades without orders.
+    ``fractional`` is whether sizes may have decimals. ``instrument`` is the declared one, or with ``derived``
     has unit and tick derived from the data. ``notes`` has other issues, see `remarks`.
     """
 
@@ -94,6 +95,7 @@ class Recording:
     snapshots: int = 0
     events: int = 0
     has_events: bool = False
+    trades: int = 0
     first: str = ""
     last: str = ""
     crossed: int = 0
@@ -378,13 +380,16 @@ class RecordingWriter:
 
     def add_events(self, frame: polars.DataFrame) -> None:
         """Append events in ascending time."""
-        self.recording.has_events = True
+        one = self.recording
+        trades = int((frame["action"] == "T").sum()) if frame.height else 0
+        one.has_events |= trades < frame.height or not frame.height
         if frame.height:
-            _check_prices(frame, self.recording.instrument, self._sources[-1])
+            _check_prices(frame, one.instrument, self._sources[-1])
             frame = self._later(EVENTS, frame)
         if frame.height:
             self._write(EVENTS, frame.select(list(EVENT_SCHEMA)))
-            self.recording.events += frame.height
+            one.events += frame.height
+            one.trades += trades
 
     def close(self, ending: str) -> None:
         """Flush and close a temporary file to which no rows follow, to limit the number of open files."""
@@ -398,7 +403,7 @@ class RecordingWriter:
         if self.recording.derived:
             self.recording.instrument = self._steps.apply(self.recording.instrument)
         if self.recording.has_events and EVENTS not in self._writers:
-            self._write(EVENTS, polars.DataFrame(schema=EVENT_SCHEMA))
+            self._write(EVENTS, polars.DataFrame(schema=event_schema(fractional=self.recording.fractional)))
         with self._writing():
             for writer in self._writers.values():
                 writer.close()
@@ -523,7 +528,8 @@ class RecordingStore:
 
     def events(self, recording: Recording, begin: int | None = None, end: int | None = None) -> polars.DataFrame:
         """Return the events of a recording; raise `DataError` if its source has none."""
-        if not instance_of("recording", recording, Recording, "a recording of this store").has_events:
+        instance_of("recording", recording, Recording, "a recording of this store")
+        if not (recording.has_events or recording.trades):
             raise DataError(
                 f"limit orders require events; {recording.stem} has none ({recording.reader} files hold snapshots only)"
             )

@@ -26,7 +26,8 @@ _KEYS: dict[str, polars.DataType | type[polars.DataType]] = {
 # ``action``: A adds an order, C cancels ``size`` of it, F executes ``size`` of it, M replaces ``old_order_id``.
 # ``side`` is the resting order's, B or A. An M carries the new order's price and size, an F the trade price.
 # ``remaining`` is the order's size afterwards, null if the source does not report it. An F with ``order_id`` 0 is a
-# trade with a hidden order: it changes no book, and most sources do not report its side.
+# trade with a hidden order: it changes no book, and most sources do not report its side. A T is a public trade whose
+# resting order is not identified: ``order_id`` 0, ``side`` null if unknown; it changes no book either.
 EVENT_SCHEMA = _KEYS | {
     "action": polars.String,
     "side": polars.String,
@@ -51,6 +52,11 @@ def snapshot_schema(depth: int, *, fractional: bool = False) -> dict[str, polars
     """Return columns and types of a snapshot table with ``depth`` levels and whole or ``fractional`` sizes."""
     sizes = polars.Float64 if fractional else polars.UInt32
     return _KEYS | {name: polars.Float64 if "_px_" in name else sizes for name in level_columns(depth)}
+
+
+def event_schema(*, fractional: bool = False) -> dict[str, polars.DataType | type[polars.DataType]]:
+    """Return columns and types of an event table with whole or ``fractional`` sizes."""
+    return EVENT_SCHEMA | (dict.fromkeys(("size", "remaining"), polars.Float64) if fractional else {})
 
 
 def keep_schema_levels(frame: polars.DataFrame, depth: int) -> polars.DataFrame:

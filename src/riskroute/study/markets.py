@@ -341,7 +341,7 @@ def _recorded(
 
 def _content(store: RecordingStore, recording: Recording) -> list[Any]:
     """Return the record of a recording and the digests of its files, which an import may replace."""
-    endings = (SNAPSHOTS, EVENTS) if recording.has_events else (SNAPSHOTS,)
+    endings = (SNAPSHOTS, EVENTS) if recording.has_events or recording.trades else (SNAPSHOTS,)
     return [
         recording_to_json(recording),
         *(_file_digest(store.folder / f"{recording.stem}{ending}") for ending in endings),
