@@ -103,7 +103,12 @@ def test_quantities_and_prices_are_exact(one: Instrument, data: st.DataObject, t
 @pytest.mark.parametrize("price", ["-0.25", "0"])
 def test_prices_at_or_below_zero_need_an_instrument_that_has_them(tmp_path: Path, price: str) -> None:
     oil = instrument_of("CL", tick="0.01", zone="UTC", negative_prices=True)
-    columns = {"ts_event": [oil.session(DAY)[0]], "venue": ["X"], "symbol": ["CL"], "bid_px_00": [price]}
+    columns: dict[str, list[Any]] = {
+        "ts_event": [oil.session(DAY)[0]],
+        "venue": ["X"],
+        "symbol": ["CL"],
+        "bid_px_00": [price],
+    }
     columns |= {"bid_sz_00": [5], "ask_px_00": ["0.5"], "ask_sz_00": [3]}
     path = tmp_path / "books.csv"
     path.write_text(csv_text(columns))
