@@ -68,6 +68,7 @@ _REMARKS = {
     "not_firm": "{n:,} quotes were not firm and count as empty books",
     "lots_of_100": "sizes were read as round lots of 100 shares",
     "no_last_line": "the file has no END line and may be truncated",
+    "no_snapshot": "updates begin without a snapshot; levels that did not change since are missing",
     "best_only": "the file holds only quotes that changed the national best bid and offer; books may be stale",
 }
 
@@ -241,7 +242,7 @@ class _Steps:
 
     def add(self, frame: polars.DataFrame) -> None:
         """Add the sizes and prices of snapshots."""
-        sizes = [name for name in frame.columns if "_sz_" in name and frame.schema[name].is_float()]
+        sizes = [name for name, kind in frame.schema.items() if "_sz_" in name and kind.is_float()]
         if sizes:
             self._unit = decimal_step(frame.select(sizes).to_numpy(), largest=self._unit)
         prices = np.unique(frame.select(polars.selectors.contains("_px_")).to_numpy())
