@@ -378,9 +378,10 @@ class _BookImport:
             for one in days[1:]:
                 one.gaps += part.gaps  # which of the days lacks updates is unknown, so each reports it
 
-    def add_trades(self, part: ReaderPart) -> int:
+    def add_trades(self, part: ReaderPart, source: str) -> int:
         """Add public trades of another file to the days that have books; return their number."""
         self.named, count = part.venue, 0
+        self._waiting.update(part.notes)
         for piece in self._trades.cut(part):
             events = piece.events
             if piece.day not in self._days or events is None or not events.height:
@@ -389,7 +390,9 @@ class _BookImport:
             if writer.recording.trades and piece.day not in self._traded:
                 raise DataError(f"two files hold trades of {writer.recording.stem}; import one of them")
             self._traded.add(piece.day)
+            writer.source = source
             self._write(writer, EVENTS, events, writer.add_events)
+            self._count(writer.recording)
             count += events.height
         return count
 
@@ -508,7 +511,7 @@ def _add_trades(
                 f"with book updates or snapshots of {part.symbol} at {venue}"
             )
         for book in mine:
-            count += book.add_trades(part)
+            count += book.add_trades(part, reader.source.name)
     names.check()
     venues.update(names.seen)
     if progress is not None:

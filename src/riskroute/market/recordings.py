@@ -71,6 +71,7 @@ _REMARKS = {
     "not_firm": "{n:,} quotes were not firm and count as empty books",
     "lots_of_100": "sizes were read as round lots of 100 shares",
     "no_last_line": "the file has no END line and may be truncated",
+    "no_snapshot": "updates begin without a snapshot; levels that did not change since are missing",
     "best_only": "the file holds only quotes that changed the national best bid and offer; books may be stale",
 }
 
@@ -260,7 +261,7 @@ class Steps:
 
     def add(self, frame: polars.DataFrame) -> None:
         """Add the sizes and prices of snapshots."""
-        sizes = [name for name in frame.columns if "_sz_" in name and frame.schema[name].is_float()]
+        sizes = [name for name, kind in frame.schema.items() if "_sz_" in name and kind.is_float()]
         if sizes:
             self._unit = decimal_step(frame.select(sizes).to_numpy(), largest=self._unit)
         prices = np.unique(frame.select(polars.selectors.contains("_px_")).to_numpy())
@@ -324,6 +325,7 @@ class RecordingWriter:
         self._writers: dict[str, _ParquetStream] = {}
         self._watch = _BookWatch(*recording.instrument.active_session(recording.date))
         self._steps = Steps() if steps is None else steps
+        self.source = recording.source  # the current file, for errors
         self._sources = [recording.source]
         self._new: set[str] = set()  # tables to which the latest file has added nothing yet
         self._ends: dict[str, polars.DataFrame] = {}  # by table, the rows with the latest time
@@ -333,6 +335,7 @@ class RecordingWriter:
     def extend(self, source: str) -> None:
         """Continue with another file of the same book; rows that both files hold at the same time are left out."""
         self._sources.append(source)
+        self.source = source
         self.recording.source = ", ".join(self._sources)
         self._new = {SNAPSHOTS, EVENTS}
         self._offset = self._sequence  # numbers of messages ascend throughout the recording
@@ -362,7 +365,7 @@ class RecordingWriter:
         """Append snapshots in ascending time; the column ``deeper`` marks those with more levels in the source."""
         if frame.height:
             one = self.recording
-            _check_prices(frame, one.instrument, self._sources[-1])
+            _check_prices(frame, one.instrument, self.source)
             frame = self._later(SNAPSHOTS, frame)
         if frame.height:
             self._write(SNAPSHOTS, frame.select(list(snapshot_schema(self.recording.depth))))
@@ -385,7 +388,7 @@ class RecordingWriter:
         trades = int((frame["action"] == "T").sum()) if frame.height else 0
         one.has_events |= trades < frame.height or not frame.height
         if frame.height:
-            _check_prices(frame, one.instrument, self._sources[-1])
+            _check_prices(frame, one.instrument, self.source)
             frame = self._later(EVENTS, frame)
         if frame.height:
             self._write(EVENTS, frame.select(list(EVENT_SCHEMA)))

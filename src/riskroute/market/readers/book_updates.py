@@ -15,14 +15,8 @@ from riskroute.market.readers.binance import BinanceStream
 from riskroute.market.readers.captures import CaptureFile
 from riskroute.market.readers.csv_files import text_lines
 from riskroute.market.readers.event_quotes import EventQuotes
-from riskroute.market.readers.level_book import LevelBook
-from riskroute.market.readers.reading import (
-    ReaderPart,
-    ReadingOptions,
-    label_reading_rows,
-    require_symbols,
-    to_snapshots,
-)
+from riskroute.market.readers.level_book import LevelBook, book_snapshots
+from riskroute.market.readers.reading import ReaderPart, ReadingOptions, require_symbols
 from riskroute.market.readers.trade_tables import table_kind
 from riskroute.market.readers.update_tables import UpdateTable
 from riskroute.market.schema import snapshot_schema
@@ -108,10 +102,8 @@ class UpdateReader:
                 key = part.venue, part.symbol
                 missing[key] += part.gaps
                 frames = books.setdefault(key, LevelBook(self.depth)).follow(part.updates)
-                if part.events is not None:
-                    first = next(frames, None)
-                    notes = {"late": part.late} if part.late else {}
-                    yield self._part(*key, first, missing, part.events, notes)
+                if part.events is not None or part.notes:
+                    yield self._part(*key, next(frames, None), missing, part.events, dict(part.notes))
                 for frame in frames:
                     yield self._part(*key, frame, missing)
             names |= source.names
@@ -138,8 +130,7 @@ class UpdateReader:
             empty = polars.DataFrame(schema=snapshot_schema(self.depth, fractional=True))
             return ReaderPart(venue, symbol, empty, chosen, notes=notes or {})
         wanted = self.options.within(frame, None, self.zone)
-        labelled, word = label_reading_rows(wanted, venue, symbol), self._sources[0].word
-        kept = to_snapshots(labelled, self.depth, fractional=True, signed=True, source=self.source.name, word=word)
+        kept = book_snapshots(wanted, venue, symbol, self.depth)
         gaps = missing.pop((venue, symbol), 0)
         return ReaderPart(venue, symbol, kept.with_columns(wanted["deeper"]), chosen, gaps=gaps, notes=notes or {})
 

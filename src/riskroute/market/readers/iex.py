@@ -18,15 +18,8 @@ import polars
 from riskroute.core.errors import DataError, InputError, RiskrouteError
 from riskroute.core.validation import LONGEST_SYMBOL, is_valid_name
 from riskroute.market.readers.csv_files import csv_file_errors, read_csv_file_fully, unpacked_csv_file
-from riskroute.market.readers.level_book import BookMessages, LevelBook
-from riskroute.market.readers.reading import (
-    MOST_SYMBOLS,
-    ReaderPart,
-    ReadingOptions,
-    label_reading_rows,
-    require_symbols,
-    to_snapshots,
-)
+from riskroute.market.readers.level_book import BookMessages, LevelBook, book_snapshots
+from riskroute.market.readers.reading import MOST_SYMBOLS, ReaderPart, ReadingOptions, require_symbols
 from riskroute.market.schema import snapshot_schema
 
 _FEEDS = {0x8002: "TOPS 1.5", 0x8003: "TOPS 1.6", 0x8004: "DEEP 1.0"}  # message protocols of IEX-TP
@@ -144,8 +137,6 @@ class IexReader:
         if name in wanted or (not wanted and is_valid_name(name, longest=LONGEST_SYMBOL)):
             found = BookMessages(self.venue, name, self.source, "message", fractional=False)
             self._levels[symbol] = LevelBook(self.depth)
-            if self._start > 1:
-                found.gaps = 1  # levels that were set before are missing
         self._books[symbol] = found
         if not wanted and len(self._levels) > MOST_SYMBOLS:
             raise InputError(f"{self.source.name!r} has more than {MOST_SYMBOLS} symbols; name those to import")
@@ -157,7 +148,7 @@ class IexReader:
                 part = book.take()
                 frames = self._levels[symbol].follow(part.updates)
                 found = self._part(book.symbol, next(frames, None), part.events)
-                found.gaps, found.notes = part.gaps, {"late": part.late} if part.late else {}
+                found.notes = dict(part.notes) | ({"no_snapshot": 1} if self._start > 1 else {})
                 yield found
                 yield from (self._part(book.symbol, frame, None) for frame in frames)
 
@@ -166,8 +157,7 @@ class IexReader:
         if frame is None:
             return ReaderPart(self.venue, symbol, polars.DataFrame(schema=snapshot_schema(self.depth)), chosen)
         wanted = self.options.within(frame, None)
-        labelled = label_reading_rows(wanted, self.venue, symbol)
-        kept = to_snapshots(labelled, self.depth, source=self.source.name, word="message")
+        kept = book_snapshots(wanted, self.venue, symbol, self.depth, fractional=False)
         return ReaderPart(self.venue, symbol, kept.with_columns(wanted["deeper"]), chosen)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
@@ -16,8 +16,8 @@ from riskroute.core.arrays import Flags, Floats, Integers, Matrix
 from riskroute.core.errors import DataError
 from riskroute.market.clock import SECOND
 from riskroute.market.readers.columns import TimeColumn
-from riskroute.market.readers.reading import to_events
-from riskroute.market.schema import TIME
+from riskroute.market.readers.reading import label_reading_rows, to_events
+from riskroute.market.schema import LEVEL_FIELDS, TIME, snapshot_schema
 
 Levels = Sequence[tuple[float, float]]  # prices and sizes
 
@@ -88,11 +88,24 @@ class LevelBook:
                 yield self._frame(levels[:, :, :found], marks[:, :found])
 
     def _frame(self, levels: Matrix, marks: Integers) -> polars.DataFrame:
-        columns = {"ts_event": polars.Series(marks[0]).cast(TIME), "sequence": polars.Series(marks[1])}
+        columns = [
+            polars.Series("ts_event", marks[0]).cast(TIME),
+            polars.Series("sequence", marks[1].astype(np.uint64)),
+        ]
         for level in range(self.depth):
-            for k, field in enumerate(("bid_px", "bid_sz", "ask_px", "ask_sz")):
-                columns[f"{field}_{level:02d}"] = polars.Series(levels[k, level])
-        return polars.DataFrame(columns | {"deeper": polars.Series(marks[2] > 0)})
+            for k, field in enumerate(LEVEL_FIELDS):
+                columns.append(polars.Series(f"{field}_{level:02d}", levels[k, level], nan_to_null=k % 2 == 0))
+        return polars.DataFrame([*columns, polars.Series("deeper", marks[2] > 0)])
+
+
+def book_snapshots(
+    frame: polars.DataFrame, venue: str, symbol: str, depth: int, *, fractional: bool = True
+) -> polars.DataFrame:
+    """Return the books of `LevelBook` as a snapshot table."""
+    labelled = label_reading_rows(frame, venue, symbol)
+    if not fractional:
+        labelled = labelled.with_columns(polars.selectors.contains("_sz_").cast(polars.UInt32))
+    return labelled.select(list(snapshot_schema(depth)))
 
 
 @njit(cache=True)
@@ -161,7 +174,7 @@ class BookPart(NamedTuple):
     updates: LevelUpdates
     events: polars.DataFrame | None = None
     gaps: int = 0
-    late: int = 0
+    notes: Mapping[str, int] = {}
 
 
 class BookMessages:
@@ -227,7 +240,7 @@ class BookMessages:
         events, late = self._events(times) if len(self._traded) else (None, 0)
         gaps, self.gaps = self.gaps, 0
         self._clear()
-        return BookPart(self.venue, self.symbol, updates, events, gaps, late)
+        return BookPart(self.venue, self.symbol, updates, events, gaps, {"late": late} if late else {})
 
     def _events(self, times: TimeColumn | None) -> tuple[polars.DataFrame, int]:
         traded, terms = np.array(self._traded).reshape(-1, 3), np.array(self._terms).reshape(-1, 2)
@@ -261,6 +274,7 @@ def check_updates(updates: LevelUpdates, place: tuple[Path, str, int], latest: i
     wrong = {
         "a price": (~np.isfinite(prices), prices),
         "an amount of 0 or more": (~((sizes >= 0) & np.isfinite(sizes)), sizes),
+        "an amount of at most 1e14": (sizes > 1e14, sizes),
         f"a time not before that of the previous {place[1]}": (np.diff(stamps, prepend=latest) < 0, stamps),
     }
     for expected, (odd, values) in wrong.items():

@@ -239,14 +239,14 @@ def count_reading_half_levels(frame: polars.DataFrame, depth: int, *, signed: bo
 
 def _check_sized(frame: polars.DataFrame, depth: int, place: tuple[str, str]) -> None:
     """Refuse a price whose size is missing or NaN: such a level may or may not exist."""
-    rules = {}
+    rules, given = {}, frame.schema
     for level in range(depth):
         for side in ("bid", "ask"):
             price, size = f"{side}_px_{level:02d}", f"{side}_sz_{level:02d}"
             missing = polars.col(size).is_null()
-            if frame.schema[size].is_float():
+            if given[size].is_float():
                 missing |= polars.col(size).is_nan()
-            if frame.schema[price].is_numeric() and (frame.schema[size].is_float() or frame[size].null_count()):
+            if given[price].is_numeric() and (given[size].is_float() or frame[size].null_count()):
                 rules[price, size] = _stated(price) & missing
     if not rules or not frame.select(polars.any_horizontal(rules.values()).any()).item():
         return

@@ -96,6 +96,7 @@ class _State:
     known: bool = False  # whether there was a snapshot
     flagged: bool = False  # whether the last row was part of a snapshot
     lost: bool = False  # whether rows were skipped
+    partial: bool = False  # whether this chunk begins a book without a snapshot
     group: int = -1  # the last message
     latest: int = 0  # its time
     held: dict[tuple[bool, float], int] = field(default_factory=dict)  # sizes in steps, for signed changes
@@ -255,7 +256,8 @@ class UpdateTable:
         if "change" in self._names:
             updates = updates._replace(sizes=self._totals(updates, state))
         state.latest = check_updates(updates, self._place, state.latest)
-        return BookPart(venue, symbol, updates, gaps=gaps)
+        notes, state.partial = {"no_snapshot": 1} if state.partial else {}, False
+        return BookPart(venue, symbol, updates, gaps=gaps, notes=notes)
 
     def _resets(self, mine: polars.DataFrame, groups: Integers, state: _State) -> tuple[Flags, int, int]:
         """Return the rows that empty the book, the gaps before them, and the number of rows before the first book."""
@@ -266,7 +268,7 @@ class UpdateTable:
             return groups != above, 0, 0
         if "snapshot" not in self._names:
             resets = np.zeros(len(groups), dtype=np.bool_)
-            resets[0] = not state.known
+            resets[0] = state.partial = not state.known
             state.known = True
             return resets, 0, 0
         words = mine["snapshot"].str.to_lowercase()
