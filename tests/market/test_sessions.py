@@ -84,7 +84,13 @@ def naive_cut(one: Instrument, rows: list[Row]) -> tuple[dict[dt.date, list[tupl
             days[day] = []
             before = rows[number - 1] if number else None
             closed = naive_session(one, day - dt.timedelta(days=1))[1]
-            if before is not None and row.stamp > begin and (closed == begin or before.stamp >= closed):
+            us_equity = one.zone == "America/New_York" and not one.hours
+            if (
+                before is not None
+                and not us_equity
+                and row.stamp > begin
+                and (closed == begin or before.stamp >= closed)
+            ):
                 known, crossed = before.bid or before.ask, before.bid and before.ask and before.bid >= before.ask
                 days[day] += [(begin, number - 1)] if known and not crossed else []
         days[day].append((row.stamp, number))

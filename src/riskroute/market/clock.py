@@ -68,11 +68,6 @@ def local_time(stamp: int, zone: str = TRADING_ZONE) -> dt.time:
     return dt.datetime.fromtimestamp(stamp // SECOND, ZoneInfo(zone)).time()
 
 
-def clock_day_limits(day: dt.date, zone: str = TRADING_ZONE) -> tuple[int, int]:
-    """Return the start of a local day and of the next day, in UTC nanoseconds."""
-    return clock_stamp(day, dt.time(0), zone), clock_stamp(day + dt.timedelta(days=1), dt.time(0), zone)
-
-
 def parse_clock_hours(text: str) -> tuple[dt.time, dt.time]:
     """Parse two times of day from text such as 11:00-13:00, or raise `ValueError` with the expected form.
 

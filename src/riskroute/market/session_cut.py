@@ -36,7 +36,8 @@ class SessionCut:
 
     Snapshots between two sessions are left out. Events there are kept with the next day, because they place orders in
     the queues of its books. A day begins with the last snapshot before its session, stamped with the session's
-    beginning, unless that book was empty, crossed, or older than a period in which the market was closed.
+    beginning, unless that book was empty, crossed, or older than a period in which the market was closed, as every
+    night is for US equities.
 
     Parameters
     ----------
@@ -109,6 +110,8 @@ class SessionCut:
 
     def _in_force(self, before: polars.DataFrame, day: dt.date, begin: int) -> bool:
         """Return whether a snapshot was in force when the session of ``day`` began."""
+        if self.instrument.active_session(day) != self.instrument.session(day):
+            return False  # books of US equities are emptied overnight
         opened, closed = self.instrument.session(day - dt.timedelta(days=1))
         # Of another file, the snapshot must be of the day before: days without a file may lie between.
         oldest = closed if closed < begin else opened if self._elsewhere else 0
