@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from checkout import SHARED_DATA
 from instruments import instrument_of
+from market_files import ITCH_NAME, itch_bytes, random_messages
 from riskroute.core.errors import DataError, InputError
 from riskroute.core.instrument import Instrument
 from riskroute.market import importing
@@ -246,7 +247,7 @@ def test_rows_in_two_files_are_never_doubled(imported: Any, tmp_path: Path) -> N
 def test_one_day_or_some_hours_can_be_chosen(imported: Any, tmp_path: Path) -> None:
     rows = [Row(OPEN + k * HOUR, 9.0 + k / 100, 10.0) for k in range(-3, 30)]
     (one,) = imported(rows, date=DAY)
-    assert (one.date, one.snapshots, one.notes["other_days"], one.notes["outside"]) == (DAY, 23, 9, 1)
+    assert (one.date, one.snapshots, one.notes["other_days"], one.notes["outside"]) == (DAY, 23, 8, 2)
     assert stored(tmp_path, one)[0][0] == OPEN
     night, _ = imported(rows, start=dt.time(20), end=dt.time(2))  # from the evening before
     assert [row[0] for row in stored(tmp_path, night)] == [OPEN + k * HOUR for k in range(2, 8)]
@@ -379,3 +380,23 @@ def test_a_calibration_samples_hours_of_the_session(imported: Any, tmp_path: Pat
     assert (edges[0], edges[-1]) == (OPEN + 2 * HOUR, OPEN + 8 * HOUR)
     declared = RecordingStore(tmp_path / "out", {"ES": instrument_of("ES", zone="UTC", hours="23:30-21:00")})
     assert calibrate(declared, "ES", quantities=[1, 2, 3]).config["zone"] == "UTC"
+
+
+def test_days_of_files_of_fixed_days_are_apart(tmp_path: Path) -> None:
+    """Orders after the close of one file are not those of the next day's file; orders before the opening are kept."""
+    content = itch_bytes(random_messages(21, 40, kinds="A"))  # one a second from 09:30 on
+    files = [tmp_path / ITCH_NAME.replace("27", day) for day in ("27", "28")]
+    for path in files:
+        path.write_bytes(content)
+    one = Instrument("ACME", hours="09:30:10-09:30:20", protection="reg-nms")
+    options = ReadingOptions(("ACME",), instruments={"ACME": one})
+    found = import_files(files, tmp_path / "out", options)
+    store = RecordingStore(tmp_path / "out")
+    assert [str(each.date) for each in found] == ["2019-03-27", "2019-03-28"]
+    for each in found:
+        begin, end = one.session(each.date)
+        for table, first in ((store.snapshots(each), begin), (store.events(each), begin - 10 * SECOND)):
+            stamps = table["ts_event"].cast(polars.Int64)
+            assert first <= stamps.min() <= stamps.max() < end  # type: ignore[operator]
+        assert store.events(each).height > store.snapshots(each).height > 0
+        assert each.notes["outside"] > 0

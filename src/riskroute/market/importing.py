@@ -352,7 +352,7 @@ class _BookImport:
 
     def begin(self, reader: _Reader, named: str) -> None:
         """Begin a file of this book, in which its venue is called ``named``."""
-        self._cut.begin_file(same_book=reader.date is None)
+        self._cut.begin_file(reader.date)
         self._reader, self.named, self.touched, self.files = reader, named, {}, self.files + 1
 
     def add(self, part: ReaderPart) -> None:

@@ -62,10 +62,11 @@ class SessionCut:
         self._elsewhere = False  # whether the latest snapshot is from another file
         self._begun: dt.date | None = None  # the latest day that has snapshots
 
-    def begin_file(self, *, same_book: bool) -> None:
-        """Begin another file; the latest snapshot may be carried into it if it is a file of the ``same_book``."""
+    def begin_file(self, day: dt.date | None) -> None:
+        """Begin another file; one of a fixed ``day`` has no other days, and its book does not continue another one."""
         self._elsewhere = True
-        self._last = self._last if same_book else None
+        if day is not None:
+            self._date, self._last = day, None
 
     def cut(self, part: ReaderPart) -> Iterator[SessionPart]:
         """Yield the rows of a part, which is sorted by time, by session day."""
@@ -90,9 +91,9 @@ class SessionCut:
         self, day: dt.date, begin: int, end: int, rows: polars.DataFrame, events: polars.DataFrame | None
     ) -> SessionPart:
         """Cut the rows of a day, all of which are before the ``end`` of its session."""
-        if self._date not in (None, day):
-            return SessionPart(day, rows.head(0), None, other_days=rows.height)
         early = int(np.searchsorted(_stamps(rows), begin))
+        if self._date not in (None, day):
+            return SessionPart(day, rows.head(0), None, outside=early, other_days=rows.height - early)
         inside = rows[early:]
         if self._start is not None or self._end is not None:
             begin, end = self.instrument.session_hours(day, self._start, self._end)
