@@ -197,9 +197,12 @@ def _coded_events(events: polars.DataFrame, direction: int, end: int) -> polars.
     for name in ("sequence", "ts_event"):
         if events[name].null_count() or not events[name].is_sorted():
             raise DataError(f"events must be sorted by {name}")
+    orders = events.filter(polars.col("action").ne_missing("T"))  # public trades belong to no order of the queue
+    if events.height and not orders.height:
+        raise DataError("queues order by order require events of orders (A, C, F, M), was public trades (T) only")
     # An order may rest at any finite price; a null or NaN must not be mistaken for one.
     price = (polars.col("price") * PRICE_UNITS).round().cast(polars.Int64, strict=False)
-    coded = events.select(
+    coded = orders.select(
         polars.col("ts_event").cast(polars.Int64).alias("stamp"),
         polars.col("sequence").cast(polars.Int64),
         polars.col("action").cast(polars.Enum(list("ACFM")), strict=False).to_physical(),
@@ -210,7 +213,7 @@ def _coded_events(events: polars.DataFrame, direction: int, end: int) -> polars.
     )
     if coded["action"].null_count():
         unknown = {str(action) for action in events["action"].unique().to_list() if action not in set("ACFM")}
-        raise DataError(f"action must be one of A, C, F, M, was {', '.join(sorted(unknown))}")
+        raise DataError(f"action must be one of A, C, F, M, T, was {', '.join(sorted(unknown))}")
     return coded[: int(coded["stamp"].search_sorted(end, side="left"))]
 
 
