@@ -195,6 +195,7 @@ def _backtest(
     latency_ms: Annotated[float, typer.Option(help="One-way latency to a lit venue in milliseconds.")] = 1.0,
     fees: options.Fees = None,
     protection: options.Protection = None,
+    queue: options.Queue = None,
     seeds: Annotated[int, typer.Option(help="Repetitions with different random numbers.")] = 1,
     backend: options.Backend = "local",
     address: options.Address = None,
@@ -219,7 +220,7 @@ def _backtest(
     check_outputs({"--json": json, "--out": out / "x" if out else None, "--kept": kept / "x"})
     require_market_command()
     from riskroute.simulation.backends import Backend
-    from riskroute.study.backtest import run_backtest
+    from riskroute.study.backtest import queue_plays, run_backtest
     from riskroute.study.candidates import CLAIRVOYANT, candidate_names, check_candidates
     from riskroute.study.config import BacktestConfig
     from riskroute.study.play import PlayCache
@@ -238,12 +239,14 @@ def _backtest(
         seeds=seeds,
         seed=seed,
         protection=protection,
+        queue=queue,
     )
     where = Backend(backend, address=address)
     cache = PlayCache(kept / "played")
     found = _market_days(market, symbol, days, seed, config.clock_hours, kept, fees, where)
     names = candidate_names(config.routers, pools=bool(found[0].pools), horizon=horizon, train=train)
-    with show_progress(len({*names, CLAIRVOYANT}) * len({day.symbol for day in found}) * seeds, "plays") as progress:
+    plays = len({*names, CLAIRVOYANT}) * len({day.symbol for day in found}) * seeds * queue_plays(found, config)
+    with show_progress(plays, "plays") as progress:
         result = run_backtest(
             market,
             found,

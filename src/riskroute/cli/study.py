@@ -75,6 +75,7 @@ def _study(
     ] = None,
     fees: options.Fees = None,
     protection: options.Protection = None,
+    queue: options.Queue = None,
     backend: options.Backend = "local",
     workers: options.Workers = None,
     address: options.Address = None,

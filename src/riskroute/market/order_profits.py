@@ -16,7 +16,8 @@ from riskroute.core.arrays import Floats, Integers
 from riskroute.core.errors import InputError
 from riskroute.core.text import shown
 from riskroute.core.validation import whole_number
-from riskroute.market.queue_fills import queue_bucket_fills, queue_price_keys
+from riskroute.market.price_keys import price_keys
+from riskroute.market.queue_fills import queue_bucket_fills
 from riskroute.market.sampling import SampledBooks, SampleTimes, closest_rows, last_rows, sample_books
 
 DECIMALS = 9  # decimal places of a dollar; further digits are rounding errors of large sums
@@ -141,7 +142,7 @@ def limit_profits(
     sequences = np.full(len(rows), -1)
     sequences[rows >= 0] = snapshots["sequence"].cast(polars.Int64).to_numpy()[rows[rows >= 0]]
     limits, shown = (values[:, 0] for values in book.side(own))
-    coded = queue_price_keys(np.where(np.isfinite(book.mid), limits, np.nan), direction)
+    coded = price_keys(np.where(np.isfinite(book.mid), limits, np.nan), direction)
     filled = queue_bucket_fills(
         events, sample_times.edges, sequences, coded, shown, asked, direction=direction, rule=rule
     )
@@ -149,7 +150,7 @@ def limit_profits(
     rest, middle = asked - filled, book.mid[:, None]
     prices, sizes = last.side(other)
     # Orders of the other side at or through our limit have already traded with us.
-    left = walk_book(prices, np.where(queue_price_keys(prices, direction) >= coded[:, None], 0.0, sizes), rest)
+    left = walk_book(prices, np.where(price_keys(prices, direction) >= coded[:, None], 0.0, sizes), rest)
     earned = filled * (limits[:, None] - middle) + left - middle * rest
     profits = direction * earned - maker_fee * filled - taker_fee * rest
     return PassiveOrderProfit(np.round(profits, DECIMALS), filled)

@@ -90,7 +90,7 @@ def market_headroom(
     total = len(sizes) * len(horizons) * len(kappas)
     for shares, horizon, kappa in itertools.product(sizes, horizons, kappas):
         asked = dataclasses.replace(config, shares=(shares,), horizon=horizon, kappa=kappa, routers=tried)
-        routers = run_backtest(market, days, asked, backend=backend, cache=cache).comparison
+        routers = run_backtest(market, days, asked, backend=backend, cache=cache, bounds=False).comparison
         value = {name: one.objective_bps for name, one in routers.routers.items()}
         best = min((name for name in tried if name != CLAIRVOYANT), key=value.__getitem__)
         estimated = max(routers.routers[name].estimated_share for name in (best, CLAIRVOYANT))

@@ -114,6 +114,12 @@ class MarketDay:
         return _loaded(self.folder, record.st_ino, record.st_mtime_ns)
 
 
+def estimated_queue_venues(days: Sequence[MarketDay]) -> tuple[str, ...]:
+    """Return the venues whose queue positions are estimates on any of the days, since trades have no order ids."""
+    found = {venue for day in days for venue in PreparedDayBooks.record(day.folder).get("estimated", ())}
+    return tuple(sorted(found))
+
+
 def market_days_zone(days: Sequence[MarketDay]) -> str:
     """Return the time zone of the days; empty if there are several."""
     zones = {day.zone for day in days}
