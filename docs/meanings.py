@@ -47,7 +47,7 @@ STUDY: Meanings = {
     "queue": (
         "",
         "Queue positions at venues whose trades have no order ids: `pessimistic`, `proportional`, `power`, "
-        "`optimistic`, or `exact` (no limit orders there). Default: `power`; see [Estimated queue "
+        "`optimistic`, or `exact` (no limit orders there). Default: `pessimistic`; see [Estimated queue "
         "positions](backtest.md#estimated-queue-positions).",
     ),
     "stresses": ("", "Whether to stress-test the selected router and the benchmark rule."),

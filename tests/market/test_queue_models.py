@@ -128,7 +128,7 @@ def test_the_true_queue_is_between_the_pessimistic_and_the_optimistic_one(seed: 
 def test_the_random_days_meet_every_case() -> None:
     """Whole fills, parts, none, and models that differ: no idle match."""
     seen = dict.fromkeys(("none", "part", "whole", "differ"), 0)
-    for seed in range(30):
+    for seed in range(60):
         flow = Flow(seed, 80)
         snapshots, events = (scaled(table) for table in flow.tables())
         replay = QueueReplay(DayBooks.of_tables({"XBIN": snapshots}), {"XBIN": hidden_ids(events)})

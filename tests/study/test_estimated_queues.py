@@ -90,7 +90,8 @@ def test_without_estimates_nothing_is_said(dark_days: list[MarketDay], days: lis
     assert posted.height > 0
     assert estimated_queue_venues(dark_days) == ()
     assert queue_plays(dark_days, CONFIG) == queue_plays(days, exact.config) == 1
-    assert queue_plays(days, CONFIG) == 3
+    assert queue_plays(days, CONFIG) == 2
+    assert queue_plays(days, dataclasses.replace(CONFIG, queue="power")) == 3
 
 
 def test_every_model_is_played(days: list[MarketDay]) -> None:
@@ -131,7 +132,7 @@ def test_a_saving_that_depends_on_the_model_is_not_confirmed(result: BacktestRes
         changed = dataclasses.replace(
             found,
             p_value=0.01,
-            routers={**found.routers, other: better},
+            routers={name: found.routers[name] for name in (bar, "clairvoyant")} | {other: better},
             queues=dataclasses.replace(queues, pessimistic_bps=costs, optimistic_bps=more),
         )
         assert changed.queues is not None

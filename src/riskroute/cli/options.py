@@ -41,7 +41,7 @@ Queue = Annotated[
     str | None,
     typer.Option(
         help="Queue positions at venues whose trades have no order ids: pessimistic, proportional, power, optimistic, "
-        "or exact (no limit orders there); default: power. Elsewhere they are exact."
+        "or exact (no limit orders there); default: pessimistic. Elsewhere they are exact."
     ),
 ]
 Seed = Annotated[int, typer.Option(help="Seed of markets, orders and dark pools.")]

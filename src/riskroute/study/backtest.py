@@ -18,6 +18,7 @@ from riskroute.core.seeding import seeding_hash
 from riskroute.core.text import TextTable, fixed_text
 from riskroute.core.validation import one_of, real_number, valid_list, valid_path
 from riskroute.market.clock import zone_label
+from riskroute.market.queue_models import QueueModel
 from riskroute.routers.router import Router
 from riskroute.routing.fees import FeeSchedule
 from riskroute.simulation.backends import Backend
@@ -305,8 +306,11 @@ def run_backtest(
     check_played_bound(tables.orders)
     extremes = {}
     for name in QUEUE_BOUNDS if bounds and queue_plays(days, config) > 1 else ():
-        world = dataclasses.replace(config, queue=name)
-        extremes[name] = play_routers(candidates, days, world, backend=backend, cache=cache, finished=finished).orders
+        extremes[name] = tables.orders
+        if config.queue_model != QueueModel(name):
+            world = dataclasses.replace(config, queue=name)
+            played = play_routers(candidates, days, world, backend=backend, cache=cache, finished=finished)
+            extremes[name] = played.orders
     feedback = {candidate.label: candidate.make().feedback for candidate in candidates}
     found = {}
     for size in dict.fromkeys(config.shares):
@@ -329,9 +333,11 @@ def run_backtest(
 
 
 def queue_plays(days: Sequence[MarketDay], config: BacktestConfig) -> int:
-    """Return the number of plays of each router: 3 if queue positions are estimates, for their bounds, else 1."""
-    estimated = config.horizon > 0 and config.queue_model is not None and estimated_queue_venues(days)
-    return 1 + len(QUEUE_BOUNDS) if estimated and not config.stress.pessimistic_queues else 1
+    """Return the number of plays of each router: 1, or if queue positions are estimates, those for their bounds too."""
+    model = config.queue_model
+    if config.horizon == 0 or model is None or config.stress.pessimistic_queues or not estimated_queue_venues(days):
+        return 1
+    return len({model, *map(QueueModel, QUEUE_BOUNDS)})
 
 
 def backtest(

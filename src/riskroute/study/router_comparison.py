@@ -63,6 +63,12 @@ class _RouterResult:
     exploration_bps: float | None
 
 
+def queue_note(venues: Sequence[str], model: str) -> str:
+    """Return a sentence about venues whose queue positions are estimates, without a full stop."""
+    place = words_list(list(venues))
+    return f"queue positions at {place} are estimates (model {model}), since trades there have no order ids"
+
+
 @dataclass(frozen=True)
 class QueueEstimate:
     """The venues whose queue positions are estimates, and what the model may change.
@@ -79,8 +85,7 @@ class QueueEstimate:
     @property
     def note(self) -> str:
         """A sentence about venues and model."""
-        place = words_list(list(self.venues))
-        return f"queue positions at {place} are estimates (model {self.model}), since trades there have no order ids"
+        return queue_note(self.venues, self.model)
 
     def saving_bps(self, router: str, bar: str) -> tuple[float, float]:
         """Return the least and the largest saving of a router against another under the two models."""
