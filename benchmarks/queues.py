@@ -224,9 +224,9 @@ def main() -> None:
         for number, file in enumerate(FILES):
             import_files([file], here / f"lobster{number}", ReadingOptions())
         for place in (here / "synthetic", *(here / f"lobster{number}" for number in range(len(FILES)))):
-            for name, *queues in replays(place):
+            for name, exact, estimated, others in replays(place):
                 progress(name)
-                model, held = judge(name, *queues)
+                model, held = judge(name, exact, estimated, others)
                 chosen.append(f"{name}: {model}")
                 checks |= held
     for text, holds in checks.items():

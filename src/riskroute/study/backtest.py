@@ -309,8 +309,8 @@ def run_backtest(
         extremes[name] = tables.orders
         if config.queue_model != QueueModel(name):
             world = dataclasses.replace(config, queue=name)
-            played = play_routers(candidates, days, world, backend=backend, cache=cache, finished=finished)
-            extremes[name] = played.orders
+            bounding = play_routers(candidates, days, world, backend=backend, cache=cache, finished=finished)
+            extremes[name] = bounding.orders
     feedback = {candidate.label: candidate.make().feedback for candidate in candidates}
     found = {}
     for size in dict.fromkeys(config.shares):
