@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from checkout import SHARED_DATA
 from naive_books import Flow
-from naive_queues import naive_depth, naive_estimate, naive_match, whole_fills
+from naive_queues import hidden_ids, naive_depth, naive_estimate, naive_match, whole_fills
 from riskroute.core.errors import DataError, InputError
 from riskroute.core.validation import SIDES
 from riskroute.market import ReadingOptions, RecordingStore, import_files
@@ -36,14 +36,6 @@ def scaled(table: polars.DataFrame, spacing: int = SPACING) -> polars.DataFrame:
     """The same table in longer units of time."""
     stamps = polars.col("ts_event").cast(polars.Int64) * spacing
     return table.with_columns(stamps.cast(table.schema["ts_event"]))
-
-
-def hidden_ids(events: polars.DataFrame) -> polars.DataFrame:
-    """The executions as public trades."""
-    zero = polars.lit(0, dtype=polars.UInt64)
-    return events.filter(polars.col("action") == "F").with_columns(
-        action=polars.lit("T"), order_id=zero, old_order_id=zero
-    )
 
 
 def moved(trades: polars.DataFrame, seed: int, most: int) -> polars.DataFrame:
@@ -96,6 +88,13 @@ def test_fills_are_those_of_a_naive_queue(seed: int, side: str, jitter: int) -> 
                 price, fills = posed.fills(0, sign, begin, end, shares)
                 assert round(100 * price) * direction == depth[row].ours[0][0]
                 assert fills == whole_fills(reached, shares)
+            if row == max((k for k, book in enumerate(depth) if book.stamp <= begin + SPACING), default=-1):
+                later = posed.fills(0, sign, begin + SPACING, end, 1000)[1]  # on the same snapshot: never more
+                assert all(
+                    sum(size for time, size in later if time <= until)
+                    <= sum(size for time, size in posed.fills(0, sign, begin, end, 1000)[1] if time <= until)
+                    for until, _ in later
+                )
             outflow = left + sum(volume for _, volume in reached)
             assert posed.drain(0, sign, begin, end)[1:] == (depth[row].ours[0][1], int(outflow + 1e-9))
 
@@ -236,6 +235,7 @@ def test_trades_through_our_price_and_orders_that_cross_it_fill_us() -> None:
         trades=[(250, "A", 10.03, 3)],
     )
     assert sold(replay) == [(250, 3), (300, 4), (500, 2)]
+    assert replay.drain(0, -1, 0, 900 * MILLISECOND) == (10.02, 50, 59)
     assert sold(replay, 5) == [(250, 3), (300, 2)]
     assert sold(replay, end=300) == [(250, 3)]
 
@@ -290,6 +290,17 @@ def test_public_trades_beside_order_ids_are_those_of_hidden_orders() -> None:
     assert replay.estimated == ()
     price, size = trade["price"][0], trade["size"][0]
     assert replay.hidden_volume(0, price, 0, 2**62) == size
+
+
+def test_executions_that_name_no_order_leave_the_position_an_estimate() -> None:
+    """Orders have ids, but trades do not: without executions, an exact queue would never move."""
+    flow = Flow(5, 100)
+    snapshots, events = flow.tables()
+    both = polars.concat([events.filter(polars.col("action") != "F"), hidden_ids(events)]).sort("sequence")
+    books = DayBooks.of_tables({"XBIN": snapshots})
+    mixed, plain = (QueueReplay(books, {"XBIN": table}) for table in (both, hidden_ids(events)))
+    assert mixed.estimated == ("XBIN",)
+    assert [one.tolist() for one in mixed.matched[0, 1]] == [one.tolist() for one in plain.matched[0, 1]]
 
 
 def test_what_is_refused() -> None:

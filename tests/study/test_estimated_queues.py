@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 
 import riskroute as rr
+from naive_queues import hidden_ids
 from riskroute.core.errors import InputError
 from riskroute.market.queue_models import DEFAULT_QUEUE_MODEL, QueueModel
 from riskroute.simulation.backends import Backend
@@ -34,12 +35,7 @@ def folder(half_hour: rr.market.RecordingStore, tmp_path_factory: pytest.TempPat
     place = tmp_path_factory.mktemp("estimated") / "books"
     shutil.copytree(half_hour.folder, place)
     one = next(one for one in half_hour.of_symbol("QVEX") if one.venue == "XNAS")
-    public = (
-        half_hour.events(one)
-        .filter(pl.col("action") == "F")
-        .with_columns(action=pl.lit("T"), order_id=pl.lit(0, dtype=pl.UInt64))
-    )
-    public.write_parquet(place / f"{one.stem}.events.parquet")
+    hidden_ids(half_hour.events(one)).write_parquet(place / f"{one.stem}.events.parquet")
     return place
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import NamedTuple
 
+import polars
+
 from naive_books import Flow, levels_of
 
 Levels = list[tuple[int, int]]
@@ -19,6 +21,14 @@ class NaiveDepth(NamedTuple):
     stamp: int
     ours: Levels
     theirs: Levels
+
+
+def hidden_ids(events: polars.DataFrame) -> polars.DataFrame:
+    """The executions as public trades without order ids."""
+    zero = polars.lit(0, dtype=polars.UInt64)
+    return events.filter(polars.col("action") == "F").with_columns(
+        action=polars.lit("T"), order_id=zero, old_order_id=zero
+    )
 
 
 def naive_depth(flow: Flow, side: str, spacing: int) -> list[NaiveDepth]:
@@ -145,6 +155,7 @@ def naive_estimate(
                 came += max(some - before, 0)
         came -= sum(some for at, some in books[number].ours if at <= price)
         if came > 0:
+            queue.behind, queue.ahead = queue.ahead + queue.behind, 0.0
             queue.reached.append((books[number].stamp, float(came)))
     return [one for one in queue.reached if one[1] > 0], size - queue.ahead
 

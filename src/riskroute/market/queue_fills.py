@@ -86,7 +86,7 @@ def queue_bucket_fills(
     ``sequences[b]``, behind ``shown[b]`` shares at ``limits[b]``, coded by `price_keys` (`NO_PRICE`: no order joins).
     ``direction`` is 1 for orders to sell and -1 for orders to buy; ``rule`` is one of `MATCHING_RULES`.
     """
-    if _has_trades_only(events):
+    if _lacks_order_ids(events):
         raise DataError("events must have order ids for limit orders in buckets, had public trades only")
     flow, pro_rata = _code_day_events(events, direction, int(edges[-1])), rule == "pro-rata"
     filled = np.zeros((len(shown), len(quantities)), dtype=np.int64)
@@ -199,7 +199,7 @@ def _coded_events(events: polars.DataFrame, direction: int, end: int) -> polars.
     if missing:
         raise DataError(f"events must have columns {', '.join(EVENT_SCHEMA)}, missing {', '.join(missing)}")
     # Public trades need no sequence: their own feed may number them apart from the books.
-    for name in ("ts_event",) if _has_trades_only(events) else ("sequence", "ts_event"):
+    for name in ("ts_event",) if _lacks_order_ids(events) else ("sequence", "ts_event"):
         if events[name].null_count() or not events[name].is_sorted():
             raise DataError(f"events must be sorted by {name}")
     parts = events["size"].filter(events["size"] % 1 != 0)
@@ -284,16 +284,21 @@ def _near_side(books: DayBooks, venue: int, direction: int, stamps: Integers, pr
     return np.asarray(known & (direction * (2 * prices - (bids + asks)) >= 0))
 
 
-def _has_trades_only(events: polars.DataFrame) -> bool:
-    """Return whether a table has public trades, and no order id."""
+def _lacks_order_ids(events: polars.DataFrame) -> bool:
+    """Return whether a table has public trades, and no execution of an order by id."""
     if "action" not in events.columns or "order_id" not in events.columns:
         return False  # `_coded_events` names what is missing
-    return "T" in events["action"] and not (events["order_id"] > 0).any()
+    executed = events.filter(polars.col("action").is_in(["F", "T"]))
+    return "T" in executed["action"] and not (executed["order_id"] > 0).any()
 
 
 def _queue_trades(books: DayBooks, venue: int, direction: int, events: polars.DataFrame) -> QueueTrades:
     """Code the trades with the asks (``direction`` 1) or bids (-1) of a venue, and match them to its snapshots."""
-    coded = _coded_events(events, 1, 2**62).filter(polars.col("price") != NO_PRICE, polars.col("size") > 0)
+    coded = _coded_events(events, 1, 2**62).filter(
+        polars.col("action").is_in([ACTION.execute, ACTION.trade]),
+        polars.col("price") != NO_PRICE,
+        polars.col("size") > 0,
+    )
     stamps, prices, sizes = (coded[name].cast(polars.Int64).to_numpy() for name in ("stamp", "price", "size"))
     ours = (coded["side"] == ("A" if direction > 0 else "B")).fill_null(False).to_numpy()
     unknown = ~coded["side"].is_in(["A", "B"]).fill_null(False).to_numpy()
@@ -323,7 +328,7 @@ class QueueReplay:
         rules = dict(matching or {})
         for name, rule in rules.items():
             one_of(f"matching of {name}", rule, MATCHING_RULES)
-            if rule == "pro-rata" and name in events and _has_trades_only(events[name]):
+            if rule == "pro-rata" and name in events and _lacks_order_ids(events[name]):
                 raise DataError(
                     f"matching of {name} must be price-time, since its events have no order ids, was {rule}"
                 )
@@ -336,7 +341,7 @@ class QueueReplay:
         self._traded: dict[tuple[int, int], tuple[Integers, Integers]] = {}
         self._trades: dict[tuple[int, int], _PublicTrades] = {}
         for venue, name in enumerate(books.venues):
-            if name in events and _has_trades_only(events[name]):
+            if name in events and _lacks_order_ids(events[name]):
                 self.matched |= {(venue, sign): _queue_trades(books, venue, -sign, events[name]) for sign in (1, -1)}
             elif name in events:
                 self.hidden[venue] = _hidden_trades(events[name])

@@ -294,7 +294,7 @@ def _followed(
             came = _arrived(side, row, price)
             if came > 0:
                 times[count], volumes[count] = side.stamps[row], float(came)
-                count, reached = count + 1, reached + came
+                count, reached, ahead = count + 1, reached + came, 0.0
         if reached >= shares:
             break
     filled = _whole_fills(times[:count], volumes[:count], shares)
