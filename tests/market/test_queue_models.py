@@ -281,15 +281,16 @@ def test_an_exact_replay_has_no_limit_orders_where_positions_are_estimates(tmp_p
     assert sold(again.on_books(again.books.aged(60.0))) == [(300, 20)]
 
 
-def test_public_trades_beside_order_ids_are_those_of_hidden_orders() -> None:
+def test_public_trades_beside_executions_by_order_id_change_nothing() -> None:
+    """They may be the same trades once more."""
     flow = Flow(5, 100)
     snapshots, events = flow.tables()
-    trade = hidden_ids(events)[-1:]
-    both = polars.concat([events, trade]).sort("sequence")
-    replay = QueueReplay(DayBooks.of_tables({"XNAS": snapshots}), {"XNAS": both})
-    assert replay.estimated == ()
-    price, size = trade["price"][0], trade["size"][0]
-    assert replay.hidden_volume(0, price, 0, 2**62) == size
+    both = polars.concat([events, hidden_ids(events)]).sort("sequence")
+    one, other = (QueueReplay(DayBooks.of_tables({"XNAS": snapshots}), {"XNAS": table}) for table in (both, events))
+    assert one.estimated == ()
+    assert one.trades(0, 1, 0, flow.stamp + 1) == other.trades(0, 1, 0, flow.stamp + 1)
+    assert one.fills(0, 1, flow.stamp // 2, flow.stamp, 9) == other.fills(0, 1, flow.stamp // 2, flow.stamp, 9)
+    assert one.hidden[0].shape == (4, 0)
 
 
 def test_executions_that_name_no_order_leave_the_position_an_estimate() -> None:

@@ -27,8 +27,8 @@ Days = Annotated[
 Hours = Annotated[
     str | None,
     typer.Option(
-        help="Times of orders, FIRST-LAST, in the zone of the recordings (New York if synthetic); "
-        "default: 09:35-15:55 in New York, the whole day elsewhere."
+        help="Times of orders, FIRST-LAST, in the zone of the instrument (New York if synthetic); may cross midnight "
+        "within a session; default: the session, or 09:35-15:55 in New York if none is declared."
     ),
 ]
 Protection = Annotated[
@@ -50,6 +50,10 @@ Symbols = Annotated[list[str] | None, typer.Option(help="Symbol; repeat for more
 Shares = Annotated[list[int] | None, typer.Option(help="Order size in shares; repeat for more; default: 1000.")]
 Lot = Annotated[int, typer.Option(help="Child orders are multiples of this many shares.")]
 Fees = Annotated[Path | None, typer.Option(help="Fee schedule (.toml) for recorded days.")]
+Instruments = Annotated[
+    Path | None,
+    typer.Option(help="Instruments by symbol (.toml): unit, tick, session, ...; default: those of the recordings."),
+]
 Results = Annotated[Path | None, typer.Option("--json", help="Write the results to this .json file.")]
 
 

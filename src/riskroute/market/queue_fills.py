@@ -237,7 +237,7 @@ class _PublicTrades(NamedTuple):
 def _hidden_trades(events: polars.DataFrame) -> Integers:
     """Return trades with hidden orders: stamps, sequences, prices by `price_keys` and sizes, ``(4, n)``."""
     coded = _coded_events(events, 1, 2**62).filter(
-        (polars.col("order_id") == 0) & polars.col("action").is_in([ACTION.execute, ACTION.trade])
+        (polars.col("order_id") == 0) & (polars.col("action") == ACTION.execute)
     )
     return np.stack([coded[name].cast(polars.Int64).to_numpy() for name in ("stamp", "sequence", "price", "size")])
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ import polars
 
 from riskroute.core.errors import InputError
 from riskroute.core.files import writable_folder, write_json, write_whole
+from riskroute.core.instrument import Instrument
 from riskroute.core.records import to_plain
 from riskroute.core.runtime import compilation_timed
 from riskroute.core.seeding import seeding_hash
@@ -349,6 +350,7 @@ def backtest(
     routers: Sequence[str | Router] = (),
     fees: FeeSchedule | None = None,
     pools: Sequence[DarkMarketPool] | None = None,
+    instruments: Mapping[str, Instrument] | None = None,
     seed: int = 0,
     kept: str | Path = "out/days",
     backend: Backend | None = None,
@@ -360,7 +362,7 @@ def backtest(
     ----------
     market : str or Path
         ``paper``, ``comparable``, ``dark``, or a folder written by ``riskroute market import``.
-    symbols, days, fees, pools, seed
+    symbols, days, fees, pools, instruments, seed
         As in `market_days`.
     shares : int or Sequence[int]
         Order sizes, used in rotation.
@@ -392,6 +394,7 @@ def backtest(
         kept=folder,
         fees=fees,
         pools=pools,
+        instruments=instruments,
         backend=backend,
     )
     cache = PlayCache(folder / "played")

@@ -28,7 +28,7 @@ from riskroute.core.validation import (
 )
 from riskroute.learning.plan import LONGEST_HORIZON
 from riskroute.learning.registry import POLICIES
-from riskroute.market.clock import SECOND, TimeWindow, clock_stamp, parse_clock_hours
+from riskroute.market.clock import SECOND, TimeWindow, clock_duration, parse_clock_hours
 from riskroute.market.dark_pools import DarkPool
 from riskroute.market.queue_models import DEFAULT_QUEUE_MODEL, QUEUE_MODELS, QueueModel
 from riskroute.market.schema import MOST_LEVELS
@@ -331,7 +331,7 @@ class SplitStudyConfig:
             raise InputError(f"data must be 'synthetic' alone, one folder or some files, was {', '.join(self.data)}")
         if self.synthetic and self.venue is not None:
             raise InputError(f"venue cannot be given for the synthetic market, was {self.venue!r}")
-        if self.train[1] > self.test[0] and self.test[1] > self.train[0]:
+        if _begins_within(self.train, self.test) or _begins_within(self.test, self.train):
             raise InputError("test must not overlap train, so that the test is out of sample")
 
     @property
@@ -350,8 +350,7 @@ class SplitStudyConfig:
     def window(self, name: str) -> TimeWindow:
         """Return the ``train`` or ``test`` hours, divided into buckets."""
         first, last = self.train if name == "train" else self.test
-        day = dt.date(2000, 1, 3)  # any date: only the length matters
-        minutes = (clock_stamp(day, last) - clock_stamp(day, first)) / (60 * SECOND)
+        minutes = clock_duration(first, last) / (60 * SECOND)
         buckets = round(minutes / self.bucket_minutes)
         if not 2 <= buckets <= 5_000:
             expected = f"2 to 5,000 buckets of {self.bucket_minutes:g} minutes"
@@ -366,6 +365,12 @@ class SplitStudyConfig:
             return self.lot
         fitting = (lot for lot in range(-(-shares // 100), shares // 20 + 1) if shares % lot == 0)
         return next(fitting, 1)
+
+
+def _begins_within(hours: tuple[dt.time, dt.time], others: tuple[dt.time, dt.time]) -> bool:
+    """Return whether hours begin within others, either of which may cross midnight."""
+    first, last = others
+    return hours[0] == first or clock_duration(first, hours[0]) < clock_duration(first, last)
 
 
 def config_template(command: str) -> str:

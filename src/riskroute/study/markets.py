@@ -166,7 +166,7 @@ class _SyntheticDay:
 class _RecordedDay:
     """A task that prepares one recorded day."""
 
-    store: Path
+    store: RecordingStore
     recordings: tuple[Recording, ...]
     folder: Path
 
@@ -175,7 +175,7 @@ class _RecordedDay:
 
     def perform(self) -> Path:
         with compilation_timed("market days"):
-            return _prepared(RecordingStore(self.store), self.recordings, {}).write(self.folder)
+            return _prepared(self.store, self.recordings, {}).write(self.folder)
 
 
 def _prepared(store: RecordingStore, recordings: Sequence[Recording], matching: Mapping[str, str]) -> PreparedDayBooks:
@@ -215,6 +215,7 @@ def market_days(
     kept: Path = Path("out/days"),
     fees: FeeSchedule | None = None,
     pools: Sequence[DarkMarketPool] | None = None,
+    instruments: Mapping[str, Instrument] | None = None,
     backend: Backend | None = None,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> list[MarketDay]:
@@ -238,6 +239,8 @@ def market_days(
         Fees of recorded venues; a synthetic market has its own.
     pools : Sequence[DarkMarketPool], optional
         Dark pools. Default: those of the market.
+    instruments : Mapping[str, Instrument], optional
+        Declared instruments by symbol, which replace those of the recordings.
     backend : Backend, optional
         Where to prepare days.
     progress : Callable, optional
@@ -262,9 +265,11 @@ def market_days(
     if str(market) in MARKETS:
         if fees is not None:
             raise InputError("fees cannot be given for a synthetic market, which has its own")
+        if instruments:
+            raise InputError("instruments cannot be given for a synthetic market, which has its own")
         tasks, found = _synthetic(str(market), symbols, days or 10, seed, hours or _SYNTHETIC_HOURS, kept)
     else:
-        tasks, found = _recorded(Path(market), symbols, days, kept, fees)
+        tasks, found = _recorded(Path(market), symbols, days, kept, fees, instruments or {})
     missing = [task for task in tasks if not PreparedDayBooks.exists(task.folder)]
     done = len(tasks) - len(missing)
 
@@ -306,12 +311,17 @@ def _synthetic(
 
 
 def _recorded(
-    market: Path, symbols: Sequence[str], days: int | None, kept: Path, fees: FeeSchedule | None
+    market: Path,
+    symbols: Sequence[str],
+    days: int | None,
+    kept: Path,
+    fees: FeeSchedule | None,
+    instruments: Mapping[str, Instrument],
 ) -> tuple[list[_SyntheticDay | _RecordedDay], list[MarketDay]]:
     if not market.is_dir():
         names = ", ".join(MARKETS)
         raise InputError(f"market must be one of {names} or a folder of `riskroute market import`, was {str(market)!r}")
-    store = RecordingStore(market)
+    store = RecordingStore(market.absolute(), instruments)
     recordings = store.recordings()
     if not recordings:
         raise DataError(f"market must be a folder with recordings from `riskroute market import`, was {str(market)!r}")
@@ -328,7 +338,7 @@ def _recorded(
             charged = [fees.fee(one.venue, date) if fees else None for one in some]
             takers = tuple(fee.taker if fee else 0.0 for fee in charged)
             makers = tuple(fee.maker if fee else 0.0 for fee in charged)
-            tasks.append(_RecordedDay(market.absolute(), some, folder))
+            tasks.append(_RecordedDay(store, some, folder))
             found.append(MarketDay(common_instrument(some), date, folder, takers, makers))
     # one table of results has one protection, the weakest of its days
     least = min((day.protection for day in found), default=REG_NMS)
@@ -337,7 +347,7 @@ def _recorded(
 
 def _content(store: RecordingStore, recording: Recording) -> list[Any]:
     """Return the record of a recording and the digests of its files, which an import may replace."""
-    endings = (SNAPSHOTS, EVENTS) if recording.has_events else (SNAPSHOTS,)
+    endings = (SNAPSHOTS, EVENTS) if recording.has_events or recording.trades else (SNAPSHOTS,)
     return [
         recording_to_json(recording),
         *(_file_digest(store.folder / f"{recording.stem}{ending}") for ending in endings),

@@ -26,7 +26,7 @@ from market_files import (
 )
 from riskroute.cli.app import run_app as command
 from riskroute.market.importing import _detect_format, import_files
-from riskroute.market.readers import book_updates
+from riskroute.market.readers import binance
 from riskroute.market.readers.reading import ReadingOptions
 from riskroute.market.recordings import Recording, RecordingStore
 
@@ -170,7 +170,7 @@ def test_books_are_those_of_a_dictionary_in_any_pieces(tmp_path: Path, monkeypat
     lines, updates = random_lines(3)
     path = written(tmp_path, lines)
     _, whole = imported(path)
-    monkeypatch.setattr(book_updates._BinanceFile, "ROWS", 40)
+    monkeypatch.setattr(binance, "LEVELS_PER_PART", 40)
     _, pieces = imported(path)
     assert pieces.equals(whole)
     expected = naive_books_of(updates, 8)
@@ -187,7 +187,7 @@ def test_packed_wrapped_and_between_other_messages(tmp_path: Path) -> None:
         (tmp_path / name).write_bytes(packed)
         assert imported(tmp_path / name)[1].equals(plain)
     wrapped = [json.dumps({"stream": "btcusdt@depth", "data": json.loads(line)}) for line in lines]
-    others = ['{"result": null, "id": 1}', '{"e": "trade", "E": 1, "s": "BTCUSDT", "p": "1"}', ""]
+    others = ['{"result": null, "id": 1}', '{"e": "kline", "E": 1, "s": "BTCUSDT", "k": {}}', ""]
     one, table = imported(written(tmp_path, [*others, *wrapped], "btc.txt"))
     assert table.drop("sequence").equals(plain.drop("sequence"))
     assert one.reader == _detect_format(tmp_path / "btc.txt") == "deltas"
@@ -223,28 +223,35 @@ def test_recorded_streams_have_the_time_of_receipt_and_other_events(tmp_path: Pa
         "stream": "btcusdt@bookTicker",
         "data": {"u": 11, "s": "BTCUSDT", "b": "9", "B": "1", "a": "10", "A": "2"},
     }
-    trade = {"stream": "btcusdt@trade", "data": {"e": "trade", "E": MIDNIGHT, "s": "BTCUSDT"}}
+    terms = {"T": MIDNIGHT + 12, "p": "101.00", "q": "0.25", "m": False}
+    trade = {"stream": "btcusdt@trade", "data": {"e": "trade", "E": MIDNIGHT + 13, "s": "BTCUSDT"} | terms}
     updates = [update(9, 12, [(99.0, 0.0)]), update(13, 13, [], [(100.5, 1.0)])]
     combined = [json.dumps({"stream": "btcusdt@depth@100ms", "data": json.loads(one)}) for one in updates]
     objects = [combined[0], json.dumps(ticker), depth_snapshot(10, *BOOK), json.dumps(trade), combined[1]]
     lines = [f"{MIDNIGHT * 10**6 + 77 * k} {text}" for k, text in enumerate(objects)]
     path = written(tmp_path, lines, "btcusdt_20200101")
     assert _detect_format(path) == "deltas"
-    assert best(imported(path)[1]) == [(1, 98.0, 2.5, 101.0), (5, 98.0, 2.5, 100.5)]
-    path.write_text("\n".join(lines[1:2]))
+    one, table = imported(path)
+    assert best(table) == [(1, 98.0, 2.5, 101.0), (5, 98.0, 2.5, 100.5)]
+    assert (one.has_events, one.events, one.trades) == (False, 1, 1)
+    events = RecordingStore(tmp_path / "out").events(one)
+    assert events.drop("ts_event", "venue", "symbol").row(0) == (4, "T", "A", 101.0, 0.25, None, 0, 0)
+    assert events["ts_event"][0].microsecond == 12_000
+    path.write_text("\n".join(lines[3:4]))
     assert "has no depth updates" in refusal(path, kind="deltas")
 
 
-def test_up_to_a_minute_of_the_next_day_is_left_out_and_said(tmp_path: Path) -> None:
-    """A recorder ends a file by its own clock, which is not the exchange's."""
+def test_days_are_cut_at_midnight(tmp_path: Path) -> None:
     late = depth_update(MIDNIGHT + 86_400_500, 13, 13, [(98.5, 1.0)], [])
     lines = [depth_snapshot(10, *BOOK), update(9, 12, [(99.0, 0.0)]), late]
-    one, table = imported(written(tmp_path, lines))
+    path = written(tmp_path, lines)
+    days = import_files([path], tmp_path / "days", HALVES)
+    assert [(str(one.date), one.snapshots) for one in days] == [("2020-01-01", 1), ("2020-01-02", 2)]
+    _, table = imported(path, ReadingOptions(depth=8, date=dt.date(2020, 1, 2)))
+    assert best(table) == [(2, 98.0, 2.5, 101.0), (3, 98.5, 1.0, 101.0)]  # begins with the book of the day before
+    assert table["ts_event"].cast(polars.Int64)[0] == (MIDNIGHT + 86_400_000) * 10**6
+    _, table = imported(path, ReadingOptions(depth=8, date=dt.date(2020, 1, 1)))
     assert best(table) == [(2, 98.0, 2.5, 101.0)]
-    assert one.remarks[-1] == "binance_BTCUSDT_2020-01-01: skipped 1 snapshots of other days."
-    lines[1] = depth_update(MIDNIGHT + 86_399_900, 9, 12, [(99.0, 0.0)], [])
-    _, table = imported(written(tmp_path, lines), ReadingOptions(depth=8, date=dt.date(2020, 1, 2)))
-    assert best(table) == [(3, 98.5, 1.0, 101.0)]
 
 
 @pytest.mark.real_data
@@ -252,8 +259,9 @@ def test_a_real_stream_with_times_of_receipt(tmp_path: Path) -> None:
     path = SHARED_DATA / "binance" / "spot_ethusdt_20240808.gz"
     if not path.is_file():
         pytest.skip(f"no {path}")
-    (one,) = import_files([path], tmp_path, ReadingOptions(depth=5))
+    (one, _) = import_files([path], tmp_path, ReadingOptions(depth=5))
     assert (one.stem, one.crossed, one.gaps) == ("binance_ETHUSDT_2024-08-08", 0, 0)
+    assert one.trades > 1000
     assert one.snapshots > 1000
     check_recordings(tmp_path)
 
@@ -274,7 +282,6 @@ DAMAGED: dict[str, tuple[Sequence[str], int, str]] = {
     "something else": ([*GOOD, '{"a": 1}'], 13, ": lastUpdateId of a snapshot must be a whole number, was None"),
     "a time of text": (changed(3, E="now"), 3, ": E of a depth update must be a whole number, was 'now'"),
     "a falling time": (changed(5, E=MIDNIGHT, b=BID), 5, "must have a time not before that of the previous line"),
-    "another day": (changed(12, E=MIDNIGHT + 86_460_000, b=BID), 12, "must have a time from 2020-01-01 00:00:00"),
     "no list": (changed(4, b=None), 4, ": b must be a list of levels, was None"),
     "half a level": (changed(4, b=[["99"]]), 4, f"{LEVELS} ['99']"),
     "a level of words": (changed(4, a=[["much", "1"]]), 4, f"{LEVELS} ['much', '1']"),

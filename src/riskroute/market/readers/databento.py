@@ -390,14 +390,12 @@ class DatabentoReader:
         whole = books.select("deeper", "sequence", "ts_event", *level_columns(known))
         typed = to_snapshots(label_reading_rows(whole, venue, symbol), known, source=self.source.name, word="record")
         inside = self.options.within(typed.with_columns(whole["deeper"]), self.date)
-        kept, deeper = keep_schema_levels(inside.drop("deeper"), self.depth)
-        deeper += int(inside["deeper"].sum())
+        kept = keep_schema_levels(inside.drop("deeper"), self.depth)
+        kept = kept.with_columns(kept["deeper"] | inside["deeper"])
         if events is not None:
             events = label_reading_rows(self._of_day(events, {}), venue, symbol)
             events = self.options.within(to_events(events, self.source.name, "record"), self.date)
-        return ReaderPart(
-            venue, symbol, kept, events, *counts, deeper, notes={name: n for name, n in notes.items() if n}
-        )
+        return ReaderPart(venue, symbol, kept, events, *counts, notes={name: n for name, n in notes.items() if n})
 
     def _lifted(self, feed: _Feed, records: polars.DataFrame, notes: dict[str, int]) -> polars.DataFrame:
         """Move records up to 1 s late to the time of the previous record; refuse records more than 1 s late."""

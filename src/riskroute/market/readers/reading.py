@@ -27,7 +27,7 @@ from riskroute.core.validation import (
     whole_number,
 )
 from riskroute.market.clock import YEARS, check_clock_time, clock_stamp
-from riskroute.market.schema import EVENT_SCHEMA, MOST_LEVELS, snapshot_schema
+from riskroute.market.schema import MOST_LEVELS, event_schema, snapshot_schema
 
 ITCH_LEVELS = 50  # largest number of levels per side kept from order-by-order files; itch-book provides no more
 MOST_SYMBOLS = 200  # from a file with more symbols, only named ones are read
@@ -108,7 +108,7 @@ class ReadingOptions:
         columns = instance_of("columns", self.columns, dict, "a dictionary from our names to those in the file")
         if not all(isinstance(name, str) for pair in columns.items() for name in pair):
             raise InputError(f"columns must map names to names, was {shown(columns)}")
-        if self.start is not None and self.end is not None and self.start >= self.end:
+        if self.start is not None and self.start == self.end != dt.time(0):
             raise InputError(f"window must end after it starts, was {self.start} to {self.end}")
         if self.date is not None and valid_day("date", self.date).year not in YEARS:
             raise InputError(f"date must be between {YEARS[0]} and {YEARS[-1]}, was {self.date}")
@@ -117,8 +117,12 @@ class ReadingOptions:
         """Return the number of levels per side to keep from a source with ``levels``."""
         return min(self.depth or MOST_LEVELS, levels, MOST_LEVELS)
 
-    def within(self, frame: polars.DataFrame, day: dt.date, zone: str = TRADING_ZONE) -> polars.DataFrame:
-        """Return the rows in the requested part of the day."""
+    def within(self, frame: polars.DataFrame, day: dt.date | None, zone: str = TRADING_ZONE) -> polars.DataFrame:
+        """Return the rows in the requested part of the day; of every day if ``day`` is None."""
+        if day is None:
+            clock = polars.col("ts_event").dt.convert_time_zone(zone).dt.time()
+            rules = [clock >= self.start] if self.start is not None else []
+            return frame.filter(*rules, *([clock < self.end] if self.end is not None else []))
         stamp = polars.col("ts_event").cast(polars.Int64)
         if self.start is not None:
             frame = frame.filter(stamp >= clock_stamp(day, self.start, zone))
@@ -131,9 +135,10 @@ class ReadingOptions:
 class ReaderPart:
     """A chunk of a recording, sorted by time: snapshots, events if the source has them, and counts.
 
-    ``venue`` is named as in the file, or as requested if the file names none. ``references`` counts messages that
-    refer to an order, ``unresolved`` those whose order is not in the file, ``deeper`` snapshots with more levels than
-    were kept, ``gaps`` periods with missing updates. ``notes`` counts other issues, see `Recording.remarks`.
+    ``venue`` is named as in the file, or as requested if the file names none. The column ``deeper`` of ``snapshots``,
+    if there is one, marks those with more levels than were kept. ``references`` counts messages that refer to an order,
+    ``unresolved`` those whose order is not in the file, ``gaps`` periods with missing updates. ``notes`` counts other
+    issues, see `Recording.remarks`.
     """
 
     venue: str
@@ -142,7 +147,6 @@ class ReaderPart:
     events: polars.DataFrame | None = None
     references: int = 0
     unresolved: int = 0
-    deeper: int = 0
     gaps: int = 0
     notes: dict[str, int] = field(default_factory=dict)
 
@@ -269,9 +273,11 @@ def _closed(books: polars.DataFrame, depth: int) -> polars.DataFrame:
     return books
 
 
-def to_events(frame: polars.DataFrame, source: str = "the source", word: str = "row") -> polars.DataFrame:
+def to_events(
+    frame: polars.DataFrame, source: str = "the source", word: str = "row", *, fractional: bool = False
+) -> polars.DataFrame:
     """Convert a frame to the columns and types of an event table."""
-    return _typed(frame, EVENT_SCHEMA, (source, word))
+    return _typed(frame, event_schema(fractional=fractional), (source, word))
 
 
 def from_ten_thousandths(column: polars.Expr) -> polars.Expr:
