@@ -35,7 +35,11 @@ def folder(half_hour: rr.market.RecordingStore, tmp_path_factory: pytest.TempPat
     place = tmp_path_factory.mktemp("estimated") / "books"
     shutil.copytree(half_hour.folder, place)
     one = next(one for one in half_hour.of_symbol("QVEX") if one.venue == "XNAS")
-    hidden_ids(half_hour.events(one)).write_parquet(place / f"{one.stem}.events.parquet")
+    public = hidden_ids(half_hour.events(one))
+    public.write_parquet(place / f"{one.stem}.events.parquet")
+    record = place / f"{one.stem}.record.json"
+    changed = json.loads(record.read_text()) | {"has_events": False, "trades": public.height}
+    record.write_text(json.dumps(changed))
     return place
 
 

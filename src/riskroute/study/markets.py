@@ -183,7 +183,8 @@ def _prepared(store: RecordingStore, recordings: Sequence[Recording], matching: 
     instrument = common_instrument(recordings)
     tables = {one.venue: unit_table(store.snapshots(one), instrument) for one in recordings}
     books = DayBooks.of_tables(tables, levels=deepest)
-    events = {one.venue: unit_table(store.events(one), instrument) for one in recordings if one.has_events}
+    some = [one for one in recordings if one.has_events or one.trades]
+    events = {one.venue: unit_table(store.events(one), instrument) for one in some}
     rules = {venue: rule for venue, rule in matching.items() if venue in events}
     return PreparedDayBooks(books, QueueReplay(books, events, rules) if events else None)
 
