@@ -42,12 +42,12 @@ from riskroute.study.config import SplitStudyConfig, changed_config, split_confi
 from riskroute.study.split_result import (
     RECOMMENDED,
     FrontierSplit,
-    SplitMarketFacts,
     PolicyMeasures,
     PolicyOutcome,
     RecordingFacts,
     SampleCount,
     SlotModel,
+    SplitMarketFacts,
     SplitMeasures,
     SplitOutcome,
     SplitResultCase,
