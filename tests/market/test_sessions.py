@@ -18,6 +18,8 @@ from instruments import instrument_of
 from riskroute.core.errors import DataError, InputError
 from riskroute.core.instrument import Instrument
 from riskroute.market import importing
+from riskroute.market.calibration import calibrate
+from riskroute.market.clock import TimeWindow
 from riskroute.market.importing import import_files
 from riskroute.market.readers.reading import ReaderPart, ReadingOptions, label_reading_rows, to_snapshots
 from riskroute.market.recordings import Recording, RecordingStore
@@ -358,3 +360,16 @@ def test_a_real_coin_over_midnight(tmp_path: Path) -> None:
         assert whole.drop("sequence").equals(same.drop("sequence"))
     with pytest.raises(DataError, match="must have a time not before that of the previous line"):
         import_files([paths[0], both], tmp_path / "twice", ReadingOptions(depth=10))
+
+
+def test_a_calibration_samples_hours_of_the_session(imported: Any, tmp_path: Path) -> None:
+    rows = [Row(OPEN + k * 300 * SECOND, 9.0 + k % 7 / 100, 10.0 + k % 5 / 100) for k in range(270)]
+    imported(rows)
+    store = RecordingStore(tmp_path / "out")
+    window = TimeWindow(dt.time(20), dt.time(2), 20)
+    found = calibrate(store, "ES", quantities=[1, 2, 3], window=window)
+    assert found.fits["X"].samples == 20
+    edges = window.edges(DAY, FUTURE)
+    assert (edges[0], edges[-1]) == (OPEN + 2 * HOUR, OPEN + 8 * HOUR)
+    declared = RecordingStore(tmp_path / "out", {"ES": instrument_of("ES", zone="UTC", hours="23:30-21:00")})
+    assert calibrate(declared, "ES", quantities=[1, 2, 3]).config["zone"] == "UTC"

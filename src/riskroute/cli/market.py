@@ -277,7 +277,9 @@ def _save(found: Calibration, json: Path | None, out: Path | None) -> Iterator[P
 
 
 def _say_overview(recordings: list[Any]) -> None:
-    """Print one row per recording, then derived instruments and the remarks on all recordings."""
+    """Print one row per recording, then derived and declared instruments and the remarks on all recordings."""
+    from riskroute.core.instrument import REG_NMS, Instrument
+
     header = ["", "books", "levels", "events", "from (UTC)", "to (UTC)", "unresolved", "crossed", "source"]
     rows = [
         [
@@ -285,8 +287,8 @@ def _say_overview(recordings: list[Any]) -> None:
             f"{one.snapshots:,}",
             f"{one.levels}",
             f"{one.events:,}" if one.has_events or one.trades else "none",
-            one.first[11:19],
-            one.last[11:19],
+            one.first[:19] if one.first[:10] != one.last[:10] else one.first[11:19],
+            one.last[:19] if one.first[:10] != one.last[:10] else one.last[11:19],
             f"{one.unresolved_share:.1%}",
             f"{one.crossed_share:.1%}",
             one.source,
@@ -294,8 +296,9 @@ def _say_overview(recordings: list[Any]) -> None:
         for one in recordings
     ]
     say(TextTable(header, rows).plain())
-    for text in dict.fromkeys(one.instrument.describe() for one in recordings if one.derived):
-        say(f"{text} Units and ticks are derived from the data.")
+    shown = [one for one in recordings if one.derived or one.instrument != Instrument(one.symbol, protection=REG_NMS)]
+    for text, derived in dict.fromkeys((one.instrument.describe(), one.derived) for one in shown):
+        say(f"{text} Units and ticks are {'derived from the data' if derived else 'declared'}.")
     for one in recordings:
         for text in one.remarks:
             say(text)

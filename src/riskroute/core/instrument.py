@@ -237,6 +237,8 @@ class Instrument:
     def describe(self) -> str:
         """Return a sentence about units, ticks, currency, session and protection."""
         parts = [f"quantities in multiples of {self._named(self.unit)}", f"ticks of {decimal_text(self.tick)}"]
+        if self.lot_units > 1:
+            parts.append(f"lots of {self.quantity_text(self.lot_units)}")
         if self.multiplier != 1:
             parts.append(f"multiplier {decimal_text(self.multiplier)}")
         hours = f"session {self.hours}" if self.hours else "days from midnight"

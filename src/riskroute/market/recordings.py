@@ -180,9 +180,10 @@ def _check_prices(frame: polars.DataFrame, instrument: Instrument, source: str) 
     if not names:
         return
     most = _LARGEST_PRICES[instrument.protection]
-    # an event without a price, such as a cancellation, may have the price 0
-    signed = [] if instrument.negative_prices else [name for name in names if name != "price"]
-    odd = polars.any_horizontal(polars.col(names).abs() > most, *(polars.col(name) <= 0 for name in signed))
+    signed = [] if instrument.negative_prices else names
+    # events that are no trades, such as cancellations, may state no price
+    stated = polars.col("action") == "T" if "action" in frame.columns else polars.lit(True)
+    odd = polars.any_horizontal(polars.col(names).abs() > most, *((polars.col(name) <= 0) & stated for name in signed))
     rows = frame.filter(odd.fill_null(False))
     if not rows.height:
         return

@@ -261,7 +261,7 @@ def market_days(
     seed = whole_number("seed", seed, minimum=0)
     if hours is not None:
         both = valid_list("hours", hours, dt.time, "two times")
-        if len(both) != 2 or both[0] >= both[1]:
+        if str(market) in MARKETS and (len(both) != 2 or both[0] >= both[1]):
             raise InputError(f"hours must be two times, the second after the first, was {shown(hours)}")
     if str(market) in MARKETS:
         if fees is not None:

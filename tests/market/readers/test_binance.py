@@ -286,7 +286,7 @@ DAMAGED: dict[str, tuple[Sequence[str], int, str]] = {
     "half a level": (changed(4, b=[["99"]]), 4, f"{LEVELS} ['99']"),
     "a level of words": (changed(4, a=[["much", "1"]]), 4, f"{LEVELS} ['much', '1']"),
     "a level of nothing": (changed(1, bids=[None]), 1, f"{LEVELS} None"),
-    "no number": (changed(4, b=[["nan", "1"]]), 4, "must have a price above 0, was nan"),
+    "no number": (changed(4, b=[["nan", "1"]]), 4, "must have a price, was nan"),
     "a negative quantity": (changed(4, a=[["101", "-1"]]), 4, "must have an amount of 0 or more, was -1.0"),
     "numbers that fall": (changed(4, U=9, u=8), 4, ": U must be at most u = 8, was 9"),
     "a hostile symbol": (changed(4, s="<b>"), 4, ": s must be a name of up to 16 letters"),

@@ -139,7 +139,7 @@ class UpdateReader:
             return ReaderPart(venue, symbol, empty, chosen, notes=notes or {})
         wanted = self.options.within(frame, None, self.zone)
         labelled, word = label_reading_rows(wanted, venue, symbol), self._sources[0].word
-        kept = to_snapshots(labelled, self.depth, fractional=True, source=self.source.name, word=word)
+        kept = to_snapshots(labelled, self.depth, fractional=True, signed=True, source=self.source.name, word=word)
         gaps = missing.pop((venue, symbol), 0)
         return ReaderPart(venue, symbol, kept.with_columns(wanted["deeper"]), chosen, gaps=gaps, notes=notes or {})
 

@@ -114,7 +114,7 @@ def _follow(
                 for level in range(depth):
                     there = level < counts[side]
                     place = counts[side] - 1 - level
-                    price = abs(keys[side, place]) if there else np.nan
+                    price = (keys[side, place] if side == 0 else -keys[side, place]) if there else np.nan
                     size = kept[side, place] if there else 0.0
                     levels[2 * side, level, found] = price
                     levels[2 * side + 1, level, found] = size
@@ -259,7 +259,7 @@ def check_updates(updates: LevelUpdates, place: tuple[Path, str, int], latest: i
     """
     stamps, prices, sizes = updates.stamps, updates.prices, updates.sizes
     wrong = {
-        "a price above 0": (~((prices > 0) & np.isfinite(prices)), prices),
+        "a price": (~np.isfinite(prices), prices),
         "an amount of 0 or more": (~((sizes >= 0) & np.isfinite(sizes)), sizes),
         f"a time not before that of the previous {place[1]}": (np.diff(stamps, prepend=latest) < 0, stamps),
     }
@@ -283,7 +283,7 @@ def trade_events(
     rising = table["stamp"].cum_max().clip(lower_bound=latest)
     late = rising - table["stamp"]
     wrong = {
-        "price": ("a price above 0", ~((price > 0) & price.is_finite()).fill_null(False)),
+        "price": ("a price", ~price.is_finite().fill_null(False)),
         "size": ("a size above 0", ~((size > 0) & (size <= 1e14)).fill_null(False)),
         "stamp": (f"a time not before that of the previous {place[1]}", polars.lit(late > SECOND)),
     }

@@ -188,14 +188,15 @@ def to_snapshots(
     depth: int,
     *,
     fractional: bool = False,
+    signed: bool = False,
     source: str = "the source",
     word: str = "row",
 ) -> polars.DataFrame:
     """Convert a frame to the columns and types of a snapshot table.
 
-    A level needs a finite price above 0 and a size other than 0; deeper levels move up to close gaps. A price without a
-    size is refused, and so is a size with decimals unless ``fractional``. Errors name ``source`` and call a row
-    ``word``.
+    A level needs a finite price, other than 0 unless ``signed``, and a size other than 0; deeper levels move up to
+    close gaps. A price without a size is refused, and so is a size with decimals unless ``fractional``. Errors name
+    ``source`` and call a row ``word``.
     """
     # the text of a 32-bit float is the number that the source means
     short = polars.selectors.by_dtype(polars.Float32)
@@ -206,7 +207,8 @@ def to_snapshots(
     for level in range(depth):
         for side in ("bid", "ask"):
             price, size = f"{side}_px_{level:02d}", f"{side}_sz_{level:02d}"
-            there = _priced(price) & (polars.col(size) != 0)
+            # negative prices are refused when they are written, unless the instrument has them
+            there = (_stated(price) if not signed else _finite(price)) & (polars.col(size) != 0)
             if fractional:
                 odd.append(there & ~polars.col(size).is_between(0, 1e14))
             elif not given[size].is_integer():
@@ -218,19 +220,20 @@ def to_snapshots(
     return _closed(_typed(frame, schema, (source, word), levels, odd), depth)
 
 
-def count_reading_half_levels(frame: polars.DataFrame, depth: int) -> int:
+def count_reading_half_levels(frame: polars.DataFrame, depth: int, *, signed: bool = False) -> int:
     """Return the number of levels with a price and size 0, or a size and no price; `to_snapshots` drops them.
 
     >>> bids = {"bid_px_00": [9.0, None, None, 9.0], "bid_sz_00": [0, 5, 0, 5]}
     >>> count_reading_half_levels(polars.DataFrame(bids | {"ask_px_00": 9.5, "ask_sz_00": 1}), 1)
     2
     """
-    halves = [
-        _priced(f"{side}_px_{level:02d}")
-        != (polars.col(f"{side}_sz_{level:02d}").cast(polars.Float64).fill_nan(0).fill_null(0) != 0)
-        for level in range(depth)
-        for side in ("bid", "ask")
-    ]
+    halves = []
+    for level in range(depth):
+        for side in ("bid", "ask"):
+            price = f"{side}_px_{level:02d}"
+            sized = polars.col(f"{side}_sz_{level:02d}").cast(polars.Float64).fill_nan(0).fill_null(0) != 0
+            negative = (_stated(price) | (_finite(price) & sized)) if signed else polars.lit(False)
+            halves.append(((_finite(price) & (polars.col(price) > 0)).fill_null(False) | negative) != sized)
     return int(sum(frame.select(rule.sum() for rule in halves).row(0)))
 
 
@@ -244,7 +247,7 @@ def _check_sized(frame: polars.DataFrame, depth: int, place: tuple[str, str]) ->
             if frame.schema[size].is_float():
                 missing |= polars.col(size).is_nan()
             if frame.schema[price].is_numeric() and (frame.schema[size].is_float() or frame[size].null_count()):
-                rules[price, size] = _priced(price) & missing
+                rules[price, size] = _stated(price) & missing
     if not rules or not frame.select(polars.any_horizontal(rules.values()).any()).item():
         return
     for (price, size), rule in rules.items():
@@ -252,8 +255,13 @@ def _check_sized(frame: polars.DataFrame, depth: int, place: tuple[str, str]) ->
             raise DataError(f"{_where(rows, place)}: {size} must be the size at {rows[price][0]}, was missing")
 
 
-def _priced(name: str) -> polars.Expr:
-    return ((polars.col(name) > 0) & polars.col(name).is_finite()).fill_null(False)
+def _finite(name: str) -> polars.Expr:
+    return polars.col(name).is_finite().fill_null(False)
+
+
+def _stated(name: str) -> polars.Expr:
+    """Return whether a price is finite and not 0, which stands for an absent level."""
+    return _finite(name) & (polars.col(name) != 0).fill_null(False)
 
 
 def _closed(books: polars.DataFrame, depth: int) -> polars.DataFrame:
