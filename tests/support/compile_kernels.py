@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 import riskroute as rr
+from naive_queues import hidden_ids
 from riskroute.learning.hazards import Hazards
 from riskroute.learning.mean_variance_regression import _nonnegative_least_squares
 from riskroute.market.day_books import DayBooks
@@ -105,6 +106,9 @@ def compile_markets(folder: Path) -> None:
     queue = QueueReplay(books, {"XNAS": store.events(recording)})
     queue.fills(0, 1, books.first, books.last, 10)
     queue.drain(0, 1, books.first, books.last)
+    estimated = QueueReplay(books, {"XNAS": hidden_ids(store.events(recording))})
+    estimated.drain(0, 1, books.first, books.last)
+    estimated.trades(0, 1, books.first, books.last)
 
 
 if __name__ == "__main__":

@@ -213,6 +213,7 @@ def _backtest(
     fees: options.Fees = None,
     instruments: options.Instruments = None,
     protection: options.Protection = None,
+    queue: options.Queue = None,
     seeds: Annotated[int, typer.Option(help="Repetitions with different random numbers.")] = 1,
     backend: options.Backend = "local",
     address: options.Address = None,
@@ -237,7 +238,7 @@ def _backtest(
     check_outputs({"--json": json, "--out": out / "x" if out else None, "--kept": kept / "x"})
     require_market_command()
     from riskroute.simulation.backends import Backend
-    from riskroute.study.backtest import run_backtest
+    from riskroute.study.backtest import queue_plays, run_backtest
     from riskroute.study.candidates import CLAIRVOYANT, candidate_names, check_candidates
     from riskroute.study.config import BacktestConfig
     from riskroute.study.play import PlayCache
@@ -256,12 +257,14 @@ def _backtest(
         seeds=seeds,
         seed=seed,
         protection=protection,
+        queue=queue,
     )
     where = Backend(backend, address=address)
     cache = PlayCache(kept / "played")
     found = _market_days(market, symbol, days, seed, config.clock_hours, kept, fees, where, instruments)
     names = candidate_names(config.routers, pools=bool(found[0].pools), horizon=horizon, train=train)
-    with show_progress(len({*names, CLAIRVOYANT}) * len({day.symbol for day in found}) * seeds, "plays") as progress:
+    plays = len({*names, CLAIRVOYANT}) * len({day.symbol for day in found}) * seeds * queue_plays(found, config)
+    with show_progress(plays, "plays") as progress:
         result = run_backtest(
             market,
             found,

@@ -16,7 +16,8 @@ from riskroute.core.arrays import Floats, Integers
 from riskroute.core.errors import InputError
 from riskroute.core.text import shown
 from riskroute.core.validation import whole_number
-from riskroute.market.queue_fills import queue_bucket_fills, queue_price_keys
+from riskroute.market.price_keys import price_keys
+from riskroute.market.queue_fills import queue_bucket_fills
 from riskroute.market.sampling import SampledBooks, SampleTimes, closest_rows, last_rows, sample_books
 
 FeeRow = tuple[float, float]  # fee per share, and as a fraction of the price
@@ -155,7 +156,7 @@ def limit_profits(
     sequences = np.full(len(rows), -1)
     sequences[rows >= 0] = snapshots["sequence"].cast(polars.Int64).to_numpy()[rows[rows >= 0]]
     limits, shown = (values[:, 0] for values in book.side(own))
-    coded = queue_price_keys(np.where(np.isfinite(book.mid), limits, np.nan), direction)
+    coded = price_keys(np.where(np.isfinite(book.mid), limits, np.nan), direction)
     filled = queue_bucket_fills(
         events, sample_times.edges, sequences, coded, shown, asked, direction=direction, rule=rule
     )
@@ -163,7 +164,7 @@ def limit_profits(
     rest, middle = asked - filled, book.mid[:, None]
     prices, sizes = last.side(other)
     # Orders of the other side that are at least as good as the limit have already traded with the resting order.
-    sizes = np.where(queue_price_keys(prices, direction) >= coded[:, None], 0.0, sizes)
+    sizes = np.where(price_keys(prices, direction) >= coded[:, None], 0.0, sizes)
     earned = filled * (limits[:, None] - middle) + walk_book(prices, sizes, rest) - middle * rest
     maker = maker_fee[0] + maker_fee[1] * np.abs(limits[:, None])
     profits = direction * earned - maker * filled - taking_fees(prices, sizes, rest, taker_fee)

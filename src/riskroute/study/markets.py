@@ -112,6 +112,12 @@ class MarketDay:
         return _loaded(self.folder, record.st_ino, record.st_mtime_ns)
 
 
+def estimated_queue_venues(days: Sequence[MarketDay]) -> tuple[str, ...]:
+    """Return the venues whose queue positions are estimates on any of the days, since trades have no order ids."""
+    found = {venue for day in days for venue in PreparedDayBooks.record(day.folder).get("estimated", ())}
+    return tuple(sorted(found))
+
+
 def market_days_zone(days: Sequence[MarketDay]) -> str:
     """Return the time zone of the days; empty if there are several."""
     zones = {day.zone for day in days}
@@ -175,7 +181,8 @@ def _prepared(store: RecordingStore, recordings: Sequence[Recording], matching: 
     instrument = common_instrument(recordings)
     tables = {one.venue: unit_table(store.snapshots(one), instrument) for one in recordings}
     books = DayBooks.of_tables(tables, levels=deepest)
-    events = {one.venue: unit_table(store.events(one), instrument) for one in recordings if one.has_events}
+    some = [one for one in recordings if one.has_events or one.trades]
+    events = {one.venue: unit_table(store.events(one), instrument) for one in some}
     rules = {venue: rule for venue, rule in matching.items() if venue in events}
     return PreparedDayBooks(books, QueueReplay(books, events, rules) if events else None)
 

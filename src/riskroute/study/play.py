@@ -249,8 +249,8 @@ def day_to_play(day: MarketDay, config: BacktestConfig) -> TradingDay:
         for pool in day.pools
     )
     queue = prepared.queue
-    if queue is not None and stress.pessimistic_queues:
-        queue = queue.pessimistic()
+    if queue is not None:
+        queue = (queue.pessimistic() if stress.pessimistic_queues else queue).with_model(config.queue_model)
     orders = _day_orders(day, prepared.books, config)
     books = prepared.books.aged(STALE[queue is not None])
     queue = queue.on_books(books) if queue is not None else None
