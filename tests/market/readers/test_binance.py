@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+import gzip
+import heapq
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -25,6 +27,7 @@ from market_files import (
     zipped,
 )
 from riskroute.cli.app import run_app as command
+from riskroute.core.errors import DataError
 from riskroute.market.importing import _detect_format, import_files
 from riskroute.market.readers import binance
 from riskroute.market.readers.reading import ReadingOptions
@@ -252,6 +255,116 @@ def test_days_are_cut_at_midnight(tmp_path: Path) -> None:
     assert table["ts_event"].cast(polars.Int64)[0] == (MIDNIGHT + 86_400_000) * 10**6
     _, table = imported(path, ReadingOptions(depth=8, date=dt.date(2020, 1, 1)))
     assert best(table) == [(2, 98.0, 2.5, 101.0)]
+
+
+def test_a_book_carries_over_to_the_file_that_continues_it(tmp_path: Path) -> None:
+    """Whatever the order of the files and their names; the second has no snapshot of its own."""
+    lines, updates = random_lines(8)
+    first, second = written(tmp_path, lines[:40], "z.jsonl"), written(tmp_path, lines[40:], "a.jsonl")
+    (one,) = import_files([second, first], tmp_path / "out", HALVES)
+    check_recordings(tmp_path / "out")
+    table = RecordingStore(tmp_path / "out").snapshots(one)
+    _, whole = imported(written(tmp_path, lines, "whole.jsonl"))
+    assert table.equals(whole)
+    assert len(naive_books_of(updates, 8)) == table.height
+    gap = written(tmp_path, lines[45:], "a.jsonl")
+    with pytest.raises(DataError, match=r"line 1 of a\.jsonl must have U up to 40, was U = 45: updates are missing"):
+        import_files([first, gap], tmp_path / "gap", HALVES)
+    odd = written(tmp_path, [*lines[40:], depth_update(MIDNIGHT + 90, 80, 80, [(-1.0, 1.0)])], "a.jsonl")
+    with pytest.raises(DataError, match=r"line 41 of a\.jsonl must have a price above 0, was -1\.0"):
+        import_files([first, odd], tmp_path / "odd", HALVES)
+
+
+def ticker(number: int, bid: float, ask: float, **more: Any) -> str:
+    terms = {"u": number, "s": "BTCUSDT", "b": str(bid), "B": "1", "a": str(ask), "A": "2"}
+    return json.dumps({"stream": "btcusdt@bookTicker", "data": terms | more})
+
+
+def test_best_prices_alone_are_books_of_one_level(tmp_path: Path) -> None:
+    spot = [f"{MIDNIGHT * 10**6 + k} {ticker(5 + k, 99 + k, 101 + k)}" for k in range(3)]
+    stale = f"{MIDNIGHT * 10**6 + 9} {ticker(5, 50, 60)}"
+    one, table = imported(written(tmp_path, [*spot, stale]))
+    assert (one.venue, one.depth) == ("binance", 1)
+    assert table.select("bid_px_00", "ask_px_00", "ask_sz_00").rows() == [(99 + k, 101 + k, 2) for k in range(3)]
+    assert table["ts_event"].dt.timestamp("ns").to_list() == [MIDNIGHT * 10**6 + k for k in range(3)]
+    futures = [ticker(5 + k, 99 + k, 101, e="bookTicker", E=MIDNIGHT + k, T=MIDNIGHT + k) for k in range(2)]
+    one, table = imported(written(tmp_path, futures))
+    assert (one.venue, table.height) == ("binance-futures", 2)
+    assert "best prices without a time; record the time of receipt" in refusal(
+        written(tmp_path, [line.partition(" ")[2] for line in spot]), kind="deltas"
+    )
+
+
+def traded(number: int, kind: str = "trade", **more: Any) -> str:
+    terms = {
+        "e": kind,
+        "E": MIDNIGHT + number,
+        "T": MIDNIGHT + number,
+        "s": "BTCUSDT",
+        "p": "101",
+        "q": "0.5",
+        "m": True,
+    }
+    return json.dumps(terms | more)
+
+
+def test_single_and_aggregated_trades_are_not_counted_twice(tmp_path: Path) -> None:
+    lines, _ = random_lines(9, 5)
+    fund = traded(3, X="INSURANCE_FUND", p="0", q="0")
+    one, _ = imported(written(tmp_path, [*lines, traded(1), traded(1, "aggTrade", a=7), fund, traded(2)]))
+    assert one.trades == 2
+    events = RecordingStore(tmp_path / "out").events(one)
+    assert events.select("sequence", "side", "price", "size").rows() == [(6, "B", 101, 0.5), (9, "B", 101, 0.5)]
+    one, _ = imported(written(tmp_path, [*lines, traded(1, "aggTrade", a=7), traded(1)]))
+    assert one.trades == 1
+    for damage, expected in {"q": "0", "p": "-1"}.items():
+        name = {"q": "a size above 0, was 0.0", "p": "a price above 0, was -1.0"}[damage]
+        assert f"line 6 of btc.jsonl must have {name}" in refusal(
+            written(tmp_path, [*lines, traded(1, **{damage: expected})])
+        )
+    assert "line 6 of btc.jsonl must have prices and sizes of a trade" in refusal(
+        written(tmp_path, [*lines, traded(1).replace('"q"', '"w"')])
+    )
+
+
+@pytest.mark.real_data
+def test_real_streams_over_midnight_are_those_of_a_dictionary(tmp_path: Path) -> None:
+    """Books and trades of two files, the second without a snapshot, against texts in dictionaries."""
+    folder = SHARED_DATA / "binance"
+    if not folder.is_dir():
+        pytest.skip(f"no {folder}")
+    files = [folder / f"spot_btcusdt_2024080{day}.gz" for day in (8, 9)]
+    texts = [
+        line.partition(" ")[2] for path in files for line in gzip.decompress(path.read_bytes()).decode().splitlines()
+    ]
+    events = [one.get("data", one) for one in map(json.loads, texts)]
+    (whole,) = (one for one in events if "lastUpdateId" in one)
+    book = {side: {float(p): float(s) for p, s in whole[side]} for side in ("bids", "asks")}
+    expected: list[tuple[int, list[Any], list[Any]]] = []
+    last: tuple[Any, ...] = ()
+    for one in events:
+        if one.get("e") == "depthUpdate" and one["u"] > whole["lastUpdateId"]:
+            for side, name in (("bids", "b"), ("asks", "a")):
+                book[side] |= {float(p): float(s) for p, s in one[name]}
+                for price in {float(p) for p, s in one[name] if not float(s)}:
+                    book[side].pop(price)
+            now = heapq.nlargest(10, book["bids"].items()), heapq.nsmallest(10, book["asks"].items())
+            if now != last:
+                expected.append((one["E"], *now))
+            last = now
+    recordings = import_files(files, tmp_path, ReadingOptions(depth=10))
+    store = RecordingStore(tmp_path)
+    rows = polars.concat(store.snapshots(one) for one in recordings).iter_rows(named=True)
+    found = [(round(row["ts_event"].timestamp() * 1000), *map(list, sides_of(row, 10))) for row in rows]
+    assert found == expected
+    trades = polars.concat(store.events(one) for one in recordings)
+    sold = [
+        (one["T"], float(one["p"]), float(one["q"]), "B" if one["m"] else "A")
+        for one in events
+        if one.get("e") == "trade"
+    ]
+    times = trades["ts_event"].dt.epoch("ms").to_list()
+    assert list(zip(times, *(trades[name].to_list() for name in ("price", "size", "side")), strict=True)) == sold
 
 
 @pytest.mark.real_data
