@@ -187,7 +187,7 @@ def test_damaged_lists_are_refused(tmp_path: Path, side: str, was: str) -> None:
 
 DAMAGED: dict[str, tuple[dict[str, Any], str]] = {
     "a side": ({"side": polars.lit("up")}, "row 1 of updates.csv must have side bid or ask, was 'up'"),
-    "a price": ({"price": -1.0}, "must be above 0, was -1.0"),
+    "a price": ({"price": -1.0}, "row 1 of updates.csv must have a price above 0, was -1.0"),
     "a size": ({"size": -1.0}, "row 1 of updates.csv must have an amount of 0 or more, was -1.0"),
     "a large size": ({"size": 1e15}, "row 1 of updates.csv must have an amount of at most 1e14"),
     "falling times": (
@@ -291,7 +291,7 @@ def test_trades_without_their_book_are_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
-        ({"price": [101.0, 0.0, 1.0]}, "row 2 of trades.csv, venue kraken: price must be above 0, was 0.0"),
+        ({"price": [101.0, 0.0, 1.0]}, "row 2 of trades.csv must have a price above 0, was 0.0"),
         ({"amount": [1.0, 1.0, -1.0]}, "row 3 of trades.csv must have a size above 0, was -1.0"),
         ({"side": ["buy", "up", "buy"]}, "row 2 of trades.csv must have side buy or sell, was 'up'"),
         ({"local_timestamp": [BEGIN + 2 * 10**6, BEGIN, BEGIN]}, "row 2 of trades.csv must have a time not before"),
