@@ -50,11 +50,11 @@ def naive_changes(updates: list[Update]) -> list[float]:
 
 def book_rows(updates: list[Update], depth: int = 9) -> list[tuple[int, list[Any], list[Any]]]:
     """Time and both sides after every message, without absent levels."""
-    books = naive_books_of(updates, depth)
-    return [
-        (BEGIN + updates[number - 1].group, *([list(level) for level in side if level[0]] for side in sides))
-        for number, *sides, _ in books
-    ]
+    rows = []
+    for number, bids, asks, _ in naive_books_of(updates, depth):
+        sides = [[list(level) for level in side if level[0]] for side in (bids, asks)]
+        rows.append((BEGIN + updates[number - 1].group, sides[0], sides[1]))
+    return rows
 
 
 def as_csv(folder: Path, frame: polars.DataFrame, name: str = "updates") -> Path:
@@ -335,7 +335,7 @@ def test_frames_are_imported_like_files(tmp_path: Path, kind: str, library: str)
     frame = {"updates": updates_frame, "lists": listed, "wide": wide}[kind](UPDATES)
     trades = trades_frame().drop("id", "exchange", "symbol")
     if library == "pandas":
-        import pandas
+        import pandas  # type: ignore[import-untyped]  # no stubs among the dependencies
 
         frame, trades = (pandas.DataFrame(one.to_dict(as_series=False)) for one in (frame, trades))
         frame = frame.set_index(frame.columns[0])

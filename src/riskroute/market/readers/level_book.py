@@ -302,11 +302,9 @@ def trade_events(
     price, size = polars.col("price"), polars.col("size")
     rising = table["stamp"].cum_max().clip(lower_bound=latest)
     late = rising - table["stamp"]
+    allowed = "a price" if signed else "a price above 0"
     wrong = {
-        "price": (
-            f"a price{' above 0' * (not signed)}",
-            ~(price.is_finite() & (signed | (price > 0))).fill_null(False),
-        ),
+        "price": (allowed, ~(price.is_finite() & ((price > 0) | signed)).fill_null(False)),
         "size": ("a size above 0", ~((size > 0) & (size <= 1e14)).fill_null(False)),
         "stamp": (f"a time not before that of the previous {place[1]}", polars.lit(late > SECOND)),
     }
