@@ -20,6 +20,7 @@ from riskroute.market.schema import snapshot_schema
 from riskroute.routers.context import Context
 from riskroute.routers.plan import Plan
 from riskroute.routers.router import Router
+from riskroute.routing.fees import VenueFees
 from riskroute.simulation import backends
 from riskroute.simulation.backends import Backend
 from riskroute.simulation.dark_market import DarkMarketPool
@@ -132,4 +133,4 @@ def handmade_day(
     """The same as a day that is ready to be played."""
     place = PreparedDayBooks(handmade_books(venues, seed=seed)).write(folder / f"{date}-{seed}")
     none = (0.0,) * len(venues)
-    return MarketDay(Instrument("QVEX"), date, place, takers or none, none, pools)
+    return MarketDay(Instrument("QVEX"), date, place, VenueFees.per_quantity(takers or none, none).plain(), pools)

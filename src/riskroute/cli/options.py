@@ -37,6 +37,13 @@ Protection = Annotated[
         help="Order protection, reg-nms or none; default: reg-nms for synthetic days and US equities, else none."
     ),
 ]
+Queue = Annotated[
+    str | None,
+    typer.Option(
+        help="Queue positions at venues whose trades have no order ids: pessimistic, proportional, power, optimistic, "
+        "or exact (no limit orders there); default: pessimistic. Elsewhere they are exact."
+    ),
+]
 Seed = Annotated[int, typer.Option(help="Seed of markets, orders and dark pools.")]
 Kept = Annotated[Path, typer.Option(help="Cache folder for prepared days and results.")]
 Symbols = Annotated[list[str] | None, typer.Option(help="Symbol; repeat for more.")]

@@ -65,10 +65,10 @@ def _route(
 ) -> None:
     """Route one order: print which venues and pools get how many shares, given the current books.
 
-    The file holds one object, prices and fees in dollars, sizes in whole shares, the best level first:
+    The file holds one object with prices, sizes, the best level first, and fees such as "0.0030 per share" or "10 bps":
 
-    {"venues": {"XNAS": {"bids": [[9.99, 300]], "asks": [[10.01, 200]], "taker": 0.003, "maker": -0.002}},
-    "pools": {"DARK1": {"fee": 0.001}}, "tick": 0.01}
+    {"venues": {"XNAS": {"bids": [[9.99, 300]], "asks": [[10.01, 200]], "taker": "0.0030 per share"}},
+    "pools": {"DARK1": {"fee": "0.001 per share"}}, "tick": 0.01}
 
     Prints the child orders and their cost against the mid, fees included. For shares that are posted or sent to pools
     the cost is a range, since the books do not show how many will fill.
@@ -142,10 +142,10 @@ def _lines(name: str, decision: Decision) -> list[str]:
     """Return the printout: child orders, the rule for the remainder, and the cost."""
     context, plan = decision.context, decision.plan
     rows = [
-        [kind, place, f"{shares:,}", "any" if limit is None else f"{limit:.10g}", f"{fee:g}"]
+        [kind, place, f"{shares:,}", "any" if limit is None else f"{limit:.10g}", fee]
         for kind, place, shares, limit, fee in decision.children
     ]
-    lines = [TextTable(["kind", "place", "shares", "limit price", "fee per share"], rows).plain()] if rows else []
+    lines = [TextTable(["kind", "place", "shares", "limit price", "fee"], rows).plain()] if rows else []
     if plan.in_turn and plan.dark:
         lines.append("Pools are tried in turn, each with the remainder.")
     rule, _, venue = plan.rest.partition(":")
@@ -213,6 +213,7 @@ def _backtest(
     fees: options.Fees = None,
     instruments: options.Instruments = None,
     protection: options.Protection = None,
+    queue: options.Queue = None,
     seeds: Annotated[int, typer.Option(help="Repetitions with different random numbers.")] = 1,
     backend: options.Backend = "local",
     address: options.Address = None,
@@ -237,7 +238,7 @@ def _backtest(
     check_outputs({"--json": json, "--out": out / "x" if out else None, "--kept": kept / "x"})
     require_market_command()
     from riskroute.simulation.backends import Backend
-    from riskroute.study.backtest import run_backtest
+    from riskroute.study.backtest import queue_plays, run_backtest
     from riskroute.study.candidates import CLAIRVOYANT, candidate_names, check_candidates
     from riskroute.study.config import BacktestConfig
     from riskroute.study.play import PlayCache
@@ -256,12 +257,14 @@ def _backtest(
         seeds=seeds,
         seed=seed,
         protection=protection,
+        queue=queue,
     )
     where = Backend(backend, address=address)
     cache = PlayCache(kept / "played")
     found = _market_days(market, symbol, days, seed, config.clock_hours, kept, fees, where, instruments)
     names = candidate_names(config.routers, pools=bool(found[0].pools), horizon=horizon, train=train)
-    with show_progress(len({*names, CLAIRVOYANT}) * len({day.symbol for day in found}) * seeds, "plays") as progress:
+    plays = len({*names, CLAIRVOYANT}) * len({day.symbol for day in found}) * seeds * queue_plays(found, config)
+    with show_progress(plays, "plays") as progress:
         result = run_backtest(
             market,
             found,

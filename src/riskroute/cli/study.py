@@ -76,6 +76,7 @@ def _study(
     fees: options.Fees = None,
     instruments: options.Instruments = None,
     protection: options.Protection = None,
+    queue: options.Queue = None,
     backend: options.Backend = "local",
     workers: options.Workers = None,
     address: options.Address = None,

@@ -30,12 +30,14 @@ from riskroute.learning.plan import LONGEST_HORIZON
 from riskroute.learning.registry import POLICIES
 from riskroute.market.clock import SECOND, TimeWindow, clock_duration, parse_clock_hours
 from riskroute.market.dark_pools import DarkPool
+from riskroute.market.queue_models import DEFAULT_QUEUE_MODEL, QUEUE_MODELS, QueueModel
 from riskroute.market.schema import MOST_LEVELS
 from riskroute.simulation.dark_market import LEAK
 from riskroute.simulation.exchange import Latency
 from riskroute.study.candidates import CLAIRVOYANT, canonical_candidate_name
 
 _KAPPA = 0.05  # default charge, basis points per squared basis point of variance
+_EXACT = "exact"  # queue positions from order ids only
 
 
 @dataclass(frozen=True)
@@ -45,16 +47,17 @@ class StressConfig:
     - ``presence``, ``adverse``: factors on the shares in dark pools and on their adverse selection.
     - ``leak``: probability per 1,000 shares sent to a pool that the far touch fades for a second.
     - ``fade``: fraction of the displayed size that is gone on arrival, at each venue with probability 1/2.
-    - ``fees``: dollars per share added to taker fees.
+    - ``fees``: basis points of the price added to taker fees.
     - ``impact``: multiple of the estimated market impact added to the cost of taken shares.
-    - ``pessimistic_queues``: whether cancellations ahead of a limit order leave its queue position unchanged.
+    - ``pessimistic_queues``: whether cancellations ahead of a limit order leave its queue position unchanged; where it
+      is an estimate, whether the model is ``pessimistic``.
     """
 
     presence: float = parameter(1.0, real_number, minimum=0, maximum=100)
     adverse: float = parameter(1.0, real_number, minimum=0, maximum=100)
     leak: float = parameter(LEAK, real_number, minimum=0, maximum=1000)
     fade: float = parameter(0.0, real_number, minimum=0, maximum=1)
-    fees: float = parameter(0.0, real_number, minimum=-1, maximum=1)
+    fees: float = parameter(0.0, real_number, minimum=-100, maximum=100)
     impact: float = parameter(0.0, real_number, minimum=0, maximum=100)
     pessimistic_queues: bool = False
 
@@ -85,6 +88,8 @@ class BacktestConfig:
     - ``stress``: stress conditions.
     - ``protection``: ``reg-nms`` if venues protect each other's quotes, else ``none``. Default: that of the market,
       which is ``reg-nms`` for synthetic days and US equities.
+    - ``queue``: model of queue positions at venues whose trades have no order ids, one of `QUEUE_MODELS`; with
+      ``exact`` these venues take no limit orders. Default: `DEFAULT_QUEUE_MODEL`. Order ids give exact positions.
     """
 
     shares: tuple[int, ...] = (1000,)
@@ -103,6 +108,7 @@ class BacktestConfig:
     block_minutes: float = parameter(10.0, real_number, above=0, maximum=1440)
     stress: StressConfig = field(default_factory=StressConfig)
     protection: str | None = parameter(None, one_of, choices=PROTECTIONS)
+    queue: str | None = parameter(None, one_of, choices=(_EXACT, *QUEUE_MODELS))
 
     def __post_init__(self) -> None:
         if not self.shares:
@@ -125,6 +131,15 @@ class BacktestConfig:
             return parse_clock_hours(hours)
         except ValueError as error:
             raise InputError(f"hours must be {error}, was {shown(hours)}") from None
+
+    @property
+    def queue_model(self) -> QueueModel | None:
+        """The model of queue positions without order ids; None for no limit orders there."""
+        if self.queue == _EXACT:
+            return None
+        if self.stress.pessimistic_queues:
+            return QueueModel("pessimistic")
+        return DEFAULT_QUEUE_MODEL if self.queue is None else QueueModel(self.queue)
 
     @property
     def latency(self) -> Latency:
@@ -170,6 +185,7 @@ class StudyConfig:
     surface_orders: int = parameter(200, whole_number, minimum=0, maximum=10**6)
     stresses: bool = False
     protection: str | None = None
+    queue: str | None = None
 
     def __post_init__(self) -> None:
         store = partial(object.__setattr__, self)

@@ -20,6 +20,7 @@ from riskroute.routing.fees import FeeSchedule, load_fees
 from riskroute.simulation.backends import Backend
 from riskroute.simulation.dark_market import DarkMarketPool
 from riskroute.study import stresses
+from riskroute.study.backtest import queue_plays
 from riskroute.study.candidates import CLAIRVOYANT, FITTED, candidate_names, check_candidates
 from riskroute.study.case import SURFACE_POINTS, play_case
 from riskroute.study.config import StudyConfig, changed_config
@@ -110,7 +111,8 @@ class Study:
         for size, horizon in config.cases:
             names = candidate_names((*config.routers, CLAIRVOYANT), pools=pools, horizon=horizon, train=config.train)
             rounds = symbols * config.seeds
-            own = len(names) * rounds + symbols * len(set(names) & set(FITTED))
+            repeats = queue_plays(days, config.backtest(size, horizon))
+            own = len(names) * rounds * repeats + symbols * len(set(names) & set(FITTED))
             worlds = SURFACE_POINTS if pools and config.surface_orders else 0
             if config.stresses:
                 worlds += len(stresses.stress_configs(config.backtest(size, horizon), pools=pools))
