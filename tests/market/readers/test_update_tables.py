@@ -244,6 +244,20 @@ def test_a_book_does_not_carry_over_a_long_time(tmp_path: Path) -> None:
         import_files(two_files(tmp_path, 3600), tmp_path / "out", ReadingOptions(depth=6))
 
 
+def test_a_book_is_unknown_between_files_that_are_far_apart(tmp_path: Path) -> None:
+    hour = 3600 * 10**6
+    books = listed(UPDATES).with_columns(exchange=polars.lit("kraken"), symbol=polars.lit("BTCUSDT"))
+    later = books.with_columns(polars.col("timestamp") + hour)
+    files = [as_parquet(tmp_path, later, "a"), as_parquet(tmp_path, books, "b")]
+    (one,) = import_files(files, tmp_path / "out", ReadingOptions(depth=6))
+    table = RecordingStore(tmp_path / "out").snapshots(one)
+    assert (one.gaps, table.height) == (1, 2 * books.height + 1)
+    empty = table.row(books.height, named=True)
+    assert (empty["bid_px_00"], empty["ask_px_00"]) == (None, None)
+    assert empty["ts_event"] == table["ts_event"][books.height - 1]
+    check_recordings(tmp_path / "out")
+
+
 # trades
 
 

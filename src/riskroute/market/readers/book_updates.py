@@ -96,6 +96,11 @@ class UpdateReader:
         names: dict[str, None] = {}
         before = None
         for source in self._sources:
+            if before is not None and not source.continues(before):
+                for key, book in books.items():
+                    missing[key] += 1
+                    for frame in book.forget():
+                        yield self._part(*key, frame, missing)
             for part in source.parts(before):
                 if self.options.symbols and part.symbol not in self.options.symbols:
                     continue

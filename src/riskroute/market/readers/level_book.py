@@ -72,6 +72,12 @@ class LevelBook:
         flag, number = np.array([False]), np.array([0.0])
         yield from self.follow(LevelUpdates(end, end, end, flag, flag, number, number))
 
+    def forget(self) -> Iterator[polars.DataFrame]:
+        """Empty the book after its last message; yield the snapshots of this message and of the empty book."""
+        number, stamp = np.array([self._state[2]]), np.array([self._state[1]])
+        flag, price = np.array([True]), np.array([1.0])
+        yield from self.follow(LevelUpdates(stamp, number, np.array([0]), flag, flag, price, np.array([0.0])))
+
     def follow(self, updates: LevelUpdates) -> Iterator[polars.DataFrame]:
         """Apply updates; yield snapshots of complete messages (the last message may continue in the next updates)."""
         keys, sizes, counts = self._sides

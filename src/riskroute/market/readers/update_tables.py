@@ -157,11 +157,15 @@ class UpdateTable:
     def _frames(self) -> Generator[polars.DataFrame]:
         yield from table_frames(self.path, self._types, 100_000)
 
+    def continues(self, before: UpdateTable) -> bool:
+        """Return whether books carry over from the file ``before``."""
+        return (self.first or 0) - before._last <= self.CARRY
+
     def parts(self, before: UpdateTable | None) -> Iterator[BookPart]:
         """Yield the rows of each book from its first snapshot on."""
         if before is not None:
             self._before = before._before + before._rows
-            if (self.first or 0) - before._last <= self.CARRY:
+            if self.continues(before):
                 self._states = before._states
         if "change" in self._names:
             for frame in self._frames():
