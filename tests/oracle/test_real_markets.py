@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +72,8 @@ def test_a_day_of_quotes(symbol: str, tmp_path: Path) -> None:
 def test_bitcoin_at_two_venues(tmp_path: Path) -> None:
     """The spot's bid is forty dollars above the perpetual's ask, so that taking coins is better than the mid."""
     for name in ("spot", "usdm"):
-        options = ReadingOptions(("BTCUSDT",), venue=name.upper())
+        # the spot's file ends seconds after midnight
+        options = ReadingOptions(("BTCUSDT",), venue=name.upper(), date=dt.date(2024, 8, 8))
         import_files([real(f"binance/{name}_btcusdt_20240808.gz")], tmp_path / "books", options)
     for path in (tmp_path / "books").glob("*2024-08-09*"):  # a second of the next day: too short for orders
         path.unlink()

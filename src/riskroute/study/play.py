@@ -263,11 +263,11 @@ def _day_orders(day: MarketDay, books: DayBooks, config: BacktestConfig) -> DayO
     rng = np.random.default_rng(seed_stream(config.seed, "orders", day.symbol, str(day.date)))
     try:
         hours = _session(books, day.date, config.clock_hours, day.instrument)
+        plain = spaced_orders(
+            books, config.orders, 1, side=config.side, horizon=config.horizon, lot=1, rng=rng, hours=hours
+        )
     except InputError as error:
         raise InputError(f"{error}, on {day.name}") from None
-    plain = spaced_orders(
-        books, config.orders, 1, side=config.side, horizon=config.horizon, lot=1, rng=rng, hours=hours
-    )
     turn = np.arange(config.orders)
     signs = np.where(turn // len(config.shares) % 2 == 0, 1, -1) if config.side == "both" else plain.signs
     sizes = np.array(config.shares, dtype=np.int64)[turn % len(config.shares)]
