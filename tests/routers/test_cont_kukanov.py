@@ -36,6 +36,7 @@ from riskroute.routers.plan import Plan
 from riskroute.routers.public_data import PublicData, PublicMarketAtHorizon, PublicQueueOutflow
 from riskroute.routers.router import Router
 from riskroute.routers.rules import SweepRule
+from riskroute.routing.fees import fee_rows
 from riskroute.simulation.play_day import TradingDay, play_day, spaced_orders
 from router_cases import sale
 
@@ -189,7 +190,7 @@ def day(half_hour: rr.market.RecordingStore) -> TradingDay:
     books: DayBooks = DayBooks.of_tables({one.venue: half_hour.snapshots(one) for one in recordings}, levels=5)
     queue = QueueReplay(books, {one.venue: half_hour.events(one) for one in recordings})
     orders = spaced_orders(books, 60, 20, horizon=30.0, rng=np.random.default_rng(0))
-    fees = np.array([0.003, -0.001, 0.002]), np.array([-0.002, 0.002, -0.001])
+    fees = fee_rows([0.003, -0.001, 0.002]), fee_rows([-0.002, 0.002, -0.001])
     pools = (rr.DarkMarketPool("P", 0.5), rr.DarkMarketPool("Q", 0.2))
     return TradingDay("d", books, orders, *fees, pools, queue)
 
@@ -419,9 +420,15 @@ def test_the_cost_of_a_placement_by_hand() -> None:
 def test_queues_of_two_venues_by_hand() -> None:
     from riskroute.routers.context import read_context
 
-    books = {"A": {"bids": [[10.0, 5]], "asks": [[10.02, 5]]}, "B": {"bids": [[9.99, 7]], "maker": -0.002}}
+    books: dict[str, Any] = {
+        "A": {"bids": [[10.0, 5]], "asks": [[10.02, 5]]},
+        "B": {"bids": [[9.99, 7]], "maker": -0.002},
+    }
     found = cont_kukanov_queues(read_context({"venues": books}, side="buy", shares=1))
     assert {venue: (ticks, ahead, round(gain, 6)) for venue, (ticks, ahead, gain) in found.items()} == {
         "A": (0, 5.0, 0.01),
         "B": (1, 7.0, 0.022),
     }
+    books["B"]["maker"] = "-10 bps"
+    gain = cont_kukanov_queues(read_context({"venues": books}, side="buy", shares=1))["B"][2]
+    assert gain == pytest.approx(0.02 + 0.00999)

@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 import riskroute as rr
+from naive_queues import hidden_ids
 from riskroute.learning.hazards import Hazards
 from riskroute.learning.mean_variance_regression import _nonnegative_least_squares
 from riskroute.market.day_books import DayBooks
@@ -72,7 +73,7 @@ def compile_learning() -> None:
 
 def compile_markets(folder: Path) -> None:
     """Books, routers that look at them, readers of files, and the synthetic market, whose books are left there."""
-    book = ConsolidatedBook(np.full((2, 1), 10.0), np.full((2, 1), 300.0), np.zeros(2), mid=9.99, side="buy")
+    book = ConsolidatedBook(np.full((2, 1), 10.0), np.full((2, 1), 300.0), np.zeros((2, 2)), mid=9.99, side="buy")
     book.take(200, lot=100)
     book.take(200)
     lit = {"bids": [[10.0, 300]], "asks": [[10.02, 300]]}
@@ -105,6 +106,9 @@ def compile_markets(folder: Path) -> None:
     queue = QueueReplay(books, {"XNAS": store.events(recording)})
     queue.fills(0, 1, books.first, books.last, 10)
     queue.drain(0, 1, books.first, books.last)
+    estimated = QueueReplay(books, {"XNAS": hidden_ids(store.events(recording))})
+    estimated.drain(0, 1, books.first, books.last)
+    estimated.trades(0, 1, books.first, books.last)
 
 
 if __name__ == "__main__":

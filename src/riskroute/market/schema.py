@@ -59,18 +59,17 @@ def event_schema(*, fractional: bool = False) -> dict[str, polars.DataType | typ
     return EVENT_SCHEMA | (dict.fromkeys(("size", "remaining"), polars.Float64) if fractional else {})
 
 
-def keep_schema_levels(frame: polars.DataFrame, depth: int) -> tuple[polars.DataFrame, int]:
-    """Return the best ``depth`` levels, and the number of snapshots that had more.
+def keep_schema_levels(frame: polars.DataFrame, depth: int) -> polars.DataFrame:
+    """Return the best ``depth`` levels, and as column ``deeper`` whether a snapshot had more.
 
     >>> frame = polars.DataFrame({"bid_px_00": [1.0, 1.0], "bid_px_01": [0.5, None], "ask_px_01": [None, None]})
-    >>> kept, deeper = keep_schema_levels(frame, 1)
-    >>> kept.columns, deeper
-    (['bid_px_00'], 1)
+    >>> keep_schema_levels(frame, 1).to_dict(as_series=False)
+    {'bid_px_00': [1.0, 1.0], 'deeper': [True, False]}
     """
     beyond = [name for name in frame.columns if name[:3] in ("bid", "ask") and int(name[7:]) >= depth]
     there = [polars.col(name).is_not_null() for name in beyond if "_px_" in name]
-    deeper = int(frame.select(polars.any_horizontal(there).sum()).item()) if there else 0
-    return frame.drop(beyond), deeper
+    deeper = polars.any_horizontal(there) if there else polars.lit(False)
+    return frame.with_columns(deeper.alias("deeper")).drop(beyond)
 
 
 def table_depth(frame: polars.DataFrame) -> int:

@@ -85,7 +85,7 @@ CHILDREN: Schema = _KEY | {
     "known": polars.Int64,
 }
 
-# `fee` is dollars per share, `mid_10` the consolidated mid ten seconds later
+# `fee` is per quantity of 1, with a minimum or maximum of its child; `mid_10` the consolidated mid ten seconds later
 FILLS: Schema = _KEY | {
     "child": polars.Int64,
     "kind": polars.String,

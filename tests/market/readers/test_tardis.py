@@ -14,6 +14,7 @@ import pytest
 import market_files
 from market_files import Update, check_recordings, gzipped, naive_books_of, sides_of, tardis_text, zipped
 from riskroute.cli.app import run_app as command
+from riskroute.core.instrument import Instrument
 from riskroute.core.validation import valid_name_rule
 from riskroute.market.calibration import calibrate
 from riskroute.market.clock import TimeWindow
@@ -272,6 +273,6 @@ def test_inspect_and_calibrate_work_in_utc(tmp_path: Path, capsys: pytest.Captur
     window = TimeWindow(dt.time(1), dt.time(21), 10)
     found = calibrate(RecordingStore(out), "BTC-PERPETUAL", quantities=[1, 2, 3], window=window)
     assert found.fits["deribit"].samples == 10
-    assert window.edges(DAY, "UTC")[0] == MIDNIGHT * 1000 + 3600 * 10**9
+    assert window.edges(DAY, Instrument(zone="UTC"))[0] == MIDNIGHT * 1000 + 3600 * 10**9
     hours = ["--quantities", "1:3", "--hours", "01:00-21:00", "--buckets", "10"]
     assert command(["market", "calibrate", str(out), "--symbol", "BTC-PERPETUAL", *hours]) == 0

@@ -259,7 +259,7 @@ class UpdateTable:
         updates = LevelUpdates(*(np.ascontiguousarray(column[left:]) for column in columns))
         if "change" in self._names:
             updates = updates._replace(sizes=self._totals(updates, state))
-        state.latest = check_updates(updates, self._place, state.latest)
+        state.latest = check_updates(updates, self._place, state.latest, signed=self.options.signed(symbol))
         notes, state.partial = {"no_snapshot": 1} if state.partial else {}, False
         return BookPart(venue, symbol, updates, gaps=gaps, notes=notes)
 
