@@ -25,7 +25,7 @@ from small_days import short_market
 ASKED = ["--orders", "12", "--shares", "2500", "--horizon", "10", "--router", "static", "--router", "contextual"]
 CONFIG = """
 market = "dark"
-shares = 700
+quantities = 700
 days = 2
 orders = 8
 routers = "spray"
@@ -195,7 +195,7 @@ def test_the_commented_file_holds_the_defaults(tmp_path: Path, capsys: pytest.Ca
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--shares", "-3"], "shares must be a positive integer, was -3"),
+        (["--shares", "-3"], "quantities must be positive numbers, was -3"),
         (["--horizon", "-1"], "horizons must be a number of at least 0, was -1.0"),
         (["--router", "contextul"], "unknown router 'contextul'; did you mean 'contextual'? (--router list shows all)"),
         (["--router", "contextual:kapa=0"], "contextual has no parameter 'kapa'; its parameters are"),

@@ -71,4 +71,4 @@ def test_bitcoin_at_two_venues(tmp_path: Path) -> None:
     assert wrong == []
     mine = tables.orders.filter(pl.col("router") == "sweep")
     assert mine.height == 24
-    assert -3 < (1e4 * mine["cost"] / (mine["mid"] * mine["shares"])).mean() < -1  # bps; half of forty dollars is 3
+    assert -3 < (1e4 * mine["cost"] / (mine["mid"] * mine["quantity"])).mean() < -1  # bps; half of forty dollars is 3

@@ -47,7 +47,7 @@ def test_hours_that_the_books_do_not_have_are_refused(tmp_path: Path) -> None:
 def test_hours_are_those_of_the_zone_of_the_recordings(tmp_path: Path) -> None:
     (day,) = recorded(tmp_path, zone="UTC", hours=AFTERNOON)
     assert day.zone == "UTC"
-    config = BacktestConfig(orders=20, hours="14:10-14:20", horizon=30.0, shares=(100,), routers=("sweep",))
+    config = BacktestConfig(orders=20, hours="14:10-14:20", horizon=30.0, quantities=(100,), routers=("sweep",))
     result = run_backtest("coins", [day], config, backend=HERE)
     orders = result.tables.orders
     first, last = (clock_stamp(day.date, dt.time(14, minute), "UTC") for minute in (10, 20))
@@ -84,7 +84,7 @@ def test_recordings_of_two_zones_do_not_go_together(tmp_path: Path) -> None:
 def test_a_study_shows_the_zone_with_every_time(tmp_path: Path) -> None:
     days = recorded(tmp_path, zone="UTC", hours=AFTERNOON)
     asked = StudyConfig(
-        market="coins", hours="14:00-15:00", orders=16, horizons=(0.0,), shares=(100,), routers=("primary",)
+        market="coins", hours="14:00-15:00", orders=16, horizons=(0.0,), quantities=(100,), routers=("primary",)
     )
     result = study_of(asked).play(days, kept=tmp_path / "kept", backend=HERE)
     (case,) = result.cases
@@ -109,7 +109,7 @@ def test_the_rules_are_those_of_the_market_unless_said_otherwise(tmp_path: Path)
     assert [day.synthetic for day in days] == [False, False, False, True]
     identities = set()
     for asked in (None, "reg-nms", "none"):
-        config = BacktestConfig(orders=2, shares=(100,), protection=asked, routers=("sweep",))
+        config = BacktestConfig(orders=2, quantities=(100,), protection=asked, routers=("sweep",))
         assert day_to_play(stock, config).instrument.protection == (asked or "reg-nms")
         found = run_backtest("m", [stock], config, backend=HERE)
         assert found.protection == found.to_json()["protection"] == (asked or "reg-nms")

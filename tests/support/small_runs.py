@@ -36,7 +36,7 @@ CONFIG = StudyConfig(
     block_minutes=1,
     routers=("static", "contextual"),
     surface_orders=12,
-    shares=(2500,),
+    quantities=(2500,),
     stresses=True,
 )
 WORLDS = (
@@ -110,7 +110,7 @@ policies = {list(POLICIES)}
 """
 
 STUDY = f"""
-shares = 10
+quantities = 10
 train = "10:40-10:46"
 test = "10:46-10:52"
 bucket_minutes = 1

@@ -36,7 +36,7 @@ from riskroute.core.validation import (
 )
 from riskroute.routing.consolidated import ConsolidatedBook, sweep_cost
 
-_LARGEST_FEE = 10.0  # dollars per share; a larger fee is probably in other units
+_LARGEST_FEE = 10.0  # per quantity of 1; a larger fee is probably in other units
 
 
 @dataclass(frozen=True)
@@ -348,7 +348,7 @@ def read_context(books: Mapping[str, Any], **order: Any) -> Context:
         raise DataError("books must show at least one bid and one ask")
     lot = values.pop("lot", None)
     values |= {
-        "shares": instrument.units(quantity),
+        "shares": instrument.order_units(quantity, price=shown_books.mid),
         "lot": instrument.lot_units if lot is None else instrument.units(lot, "lot"),
     }
     return Context(books=shown_books, pools=pools, instrument=instrument, **values)

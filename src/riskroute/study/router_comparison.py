@@ -17,7 +17,7 @@ from riskroute.core.seeding import seed_stream
 from riskroute.core.text import TextTable, fixed_text, interval_text
 from riskroute.study.candidates import BENCHMARKS, CLAIRVOYANT
 from riskroute.study.costs import objective_cost, order_costs_bps, volume_fractions
-from riskroute.study.day_tables import DayTables
+from riskroute.study.day_tables import DayTables, notional
 from riskroute.study.statistics import (
     BootstrapDifference,
     PairedDifference,
@@ -186,8 +186,8 @@ def _gaps(wide: polars.DataFrame, name: str, bar: str) -> Vector:
 def _filled(tables: DayTables, orders: polars.DataFrame) -> dict[str, dict[str, float]]:
     """Return, by router, the fractions of the volume by kind of fill, and at estimated prices."""
     judged = tables.fills.join(orders.select("router", "seed", *ORDER), on=["router", "seed", *ORDER], how="semi")
-    shares = polars.col("shares")
-    estimated = shares.filter(polars.col("estimated")).sum() / shares.sum()
+    quantity = polars.col("quantity")
+    estimated = quantity.filter(polars.col("estimated")).sum() / quantity.sum()
     rows = judged.group_by("router").agg(**volume_fractions(), estimated_share=estimated).to_dicts()
     return {row.pop("router"): row for row in rows}
 
@@ -203,9 +203,11 @@ def _router_result(
     impact: float,
 ) -> _RouterResult:
     costs = mine["cost_bps"].to_numpy()
-    unforeseen = mine.select((polars.col("unforeseen_bps") - polars.col("unforeseen_bps").mean().over("shares")).std())
-    fees = mine.select((1e4 * polars.col("fees") / (polars.col("shares") * polars.col("mid"))).mean()).item()
-    spent = 1e4 * polars.col("exploration") / (polars.col("shares") * polars.col("mid"))
+    unforeseen = mine.select(
+        (polars.col("unforeseen_bps") - polars.col("unforeseen_bps").mean().over("quantity")).std()
+    )
+    fees = mine.select((1e4 * polars.col("fees") / notional()).mean()).item()
+    spent = 1e4 * polars.col("exploration") / notional()
     explored = mine.select(spent.drop_nans().mean()).item()
     seeds = mine.group_by("seed").agg(polars.col("cost_bps").mean())["cost_bps"].to_numpy()
     return _RouterResult(
