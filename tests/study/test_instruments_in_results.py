@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +23,14 @@ from riskroute.market.recordings import Recording, RecordingWriter
 from riskroute.market.schema import snapshot_schema
 from riskroute.simulation.backends import Backend
 from riskroute.study.backtest import BacktestResult
+from riskroute.study.case import CaseEstimate, CaseSaving, _saving_of
 from riskroute.study.page import write_study_page
 
 HERE = Backend("local", 1)
 DAYS = dt.date(2024, 8, 8), dt.date(2024, 8, 9)
 VENUES = "XONE", "XTWO"
 LEVELS = 5
-FOREIGN = re.compile(r"\bshares?\b|\$|\bdollars?\b|\bUSD\b", re.IGNORECASE)  # words of US equities
+FOREIGN = re.compile(r"\bshares\b|\$|\bdollars?\b|\bUSD\b", re.IGNORECASE)  # words of US equities
 
 
 @dataclass(frozen=True)
@@ -223,13 +224,30 @@ def test_examples_show_the_recorded_levels(kind: Kind, market: Path, studied: rr
 
 def test_savings_are_amounts_of_the_quote_currency(kind: Kind, backtested: BacktestResult) -> None:
     """A case's saving per order is the mean difference of the costs in the tables."""
-    from riskroute.study.case import _saving_of
-
     orders = backtested.tables.orders
     saving = _saving_of(orders, "sweep", "primary", seed=0)
     means = orders.filter("judged").group_by("router").agg(pl.col("cost").mean()).rows()
     assert saving.amount_per_order is not None
     assert saving.amount_per_order.mean == pytest.approx(dict(means)["primary"] - dict(means)["sweep"], rel=1e-9)
+
+
+def test_amounts_of_a_study_have_the_currency(kind: Kind, studied: rr.StudyResult, tmp_path: Path) -> None:
+    """The page, the table and the answer state the same saving."""
+    (case,) = studied.cases
+    paired = case.comparison.routers["primary"].paired
+    assert paired is not None
+    value = kind.order * (case.price or 0.0) * float(kind.instrument.multiplier) / 1e4
+    per_bp = CaseEstimate(value, 0.5 * value, 2 * value)
+    saving = CaseSaving("primary", "sweep", CaseEstimate(1.0, 0.5, 2.0), per_bp, per_bp, None, per_bp.times(1000))
+    result = replace(studied, cases=(replace(case, chosen="primary", use="primary", reason="beats", saving=saving),))
+    digits = 2 if value >= 1 else 3
+    each, many = f"{value:,.{digits}f} {case.currency}", f"{1000 * value:,.2f} {case.currency}"
+    assert f"{each} per order, {many} per 1,000 orders" in result.answer
+    assert re.search(rf"{re.escape(each)}\s+{re.escape(many)}", str(result))
+    text = visible(write_study_page(result, tmp_path).read_text())
+    assert re.search(rf"saving per order, {case.currency}\s+{re.escape(each)}", text)
+    if kind is COIN:
+        assert not FOREIGN.search(text + str(result))
 
 
 @pytest.mark.parametrize(

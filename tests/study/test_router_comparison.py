@@ -50,7 +50,8 @@ def tables(
                 dollars = shares * MID / 1e4
                 orders.append(key | {
                     "quantity": shares, "multiplier": 1.0, "currency": "USD", "mid": MID,
-                    "cost": cost * dollars, "foreseen": foreseen * dollars, "impact": 0.5 * dollars, "fees": 0.2 * dollars, "block": number // block, "judged": True,
+                    "cost": cost * dollars, "foreseen": foreseen * dollars,
+                    "impact": 0.5 * dollars, "fees": 0.2 * dollars, "block": number // block, "judged": True,
                     "decision_us": 3.0, "exploration": math.nan,
                 })  # fmt: skip
                 parts = (("dark", 0.25), ("limit", 0.25), ("take", 0.5))
@@ -343,7 +344,9 @@ def test_every_size_has_a_comparison_of_its_own(dark_days: list[MarketDay], tmp_
     cache = PlayCache(tmp_path / "played")
     both = run_backtest("dark", dark_days, config, backend=HERE, cache=cache)
     assert list(both.comparisons) == [100, 4000]
-    with pytest.raises(InputError, match=r"comparison needs one order size, got 100, 4000 shares; use comparisons"):
+    with pytest.raises(
+        InputError, match=r"comparison needs one order size, got 100 shares, 4,000 shares; use comparisons"
+    ):
         _ = both.comparison
     judged = order_costs_bps(both.tables.orders.filter("judged"))
     for size, found in both.comparisons.items():

@@ -171,7 +171,10 @@ class BacktestResult:
             venues = costs_by_venue(judged, children, fills)
             texts += [f"{self._title}: orders of {self.size_text(size)}"]
             texts += [_router_details(routers, counted).plain(), _tercile_table(routers).plain()]
-            texts += [f"{one.router}\n{venue_costs_table(venues, one.router).plain()}" for one in routers]
+            texts += [
+                f"{one.router}, quantities in {counted}\n{venue_costs_table(venues, one.router).plain()}"
+                for one in routers
+            ]
             plain[str(size)] = {"routers": to_plain(routers), "venues": to_plain(venues)}
         found = {"market": self.market, "synthetic": self.synthetic, "protection": self.protection}
         found |= {"instruments": to_plain(self.instruments), "sizes": plain}

@@ -37,8 +37,8 @@ KEY = tuple(_KEY)  # identifies an order
 # before `DayTables.natural`: whole numbers of units, and costs at a multiplier of 1.) Times are UTC nanoseconds. At the
 # decision: `bid` and `ask` are the best prices of all venues, `depth` the quantity displayed on the side to take from.
 # At the deadline: `end_mid`, `end_spread`. `after_10` is the mid ten seconds after the last fill. `foreseen` is the
-# cost if the display holds and nothing else fills; `impact` is the estimated market impact of the quantity taken, and not
-# part of `cost`; `volume` is that of the time block.
+# cost if the display holds and nothing else fills; `impact` is the estimated market impact of the quantity taken, and
+# not part of `cost`; `volume` is that of the time block.
 # `exploration` is the cost minus that of the plan with the lowest estimated cost, NaN for routers that always send it.
 # `block` numbers the time blocks of the day; `judged` is false on training days; `clock` is local to `zone`.
 ORDERS: Schema = _KEY | {

@@ -264,7 +264,11 @@ def _sections(case: StudyCase) -> list[PageSection]:
         )
     if case.venues:
         names = dict.fromkeys(one.router for one in case.venues)
-        tables = tuple((f"{name} by venue", venue_costs_table(case.venues, name, _VENUES)) for name in names)
+        counted = " or ".join(dict.fromkeys(one.quantity for one in case.instruments))
+        tables = tuple(
+            (f"{name} by venue, quantities in {counted}", venue_costs_table(case.venues, name, _VENUES))
+            for name in names
+        )
         note = (
             "Markouts are basis points from the fill to the mid 1, 10 and 60 seconds later; positive is good. Adverse "
             "selection is the move of the mid against passive fills: limit orders and dark pools. Toxicity is adverse "
@@ -318,7 +322,11 @@ def _sections(case: StudyCase) -> list[PageSection]:
 def _about(result: StudyResult) -> tuple[PageSection, ...]:
     sections = [PageSection("Limitations", points=_LIMITATIONS)]
     if result.pools:
-        sections.append(PageSection("Dark pools", tables=(("Assumed parameters", _pools_table(result.pools)),)))
+        sections.append(
+            PageSection(
+                "Dark pools", tables=(("Assumed parameters; fees per quantity of 1", _pools_table(result.pools)),)
+            )
+        )
     instruments = dict.fromkeys(one for case in result.cases for one in case.instruments)
     sections.append(PageSection("Instruments", points=tuple(one.describe() for one in instruments)))
     versions = ", ".join(f"{name} {number}" for name, number in result.versions.items())
@@ -411,7 +419,7 @@ def _example(example: OrderExample, case: StudyCase) -> PageSection:
         f"Example: {example.why}",
         (f"{text}.",),
         ((title, svg_book_chart(title, example)),),
-        ((f"Child orders of {case.chosen}", _children_table(example)),),
+        ((f"Child orders of {case.chosen}, quantities in {example.instrument.quantity}", _children_table(example)),),
         notes if example is case.examples[0] else (),
     )
 
