@@ -330,3 +330,72 @@ def test_several_instruments_are_named_each(tmp_path: Path) -> None:
     assert [one.symbol for one in pooled.instruments] == ["BTCUSDT", "ETHEUR"]
     assert pooled.saving is None or pooled.saving.amount_per_order is None
     assert single[0].instruments[0].protection == NO_PROTECTION
+
+
+CENTS = Kind(instrument_of("QVEX", zone="UTC"), 4_802, 40, 20, "20 shares", "shares", "")
+POOL = {"name": "P", "presence": 0.5, "tail": 1.0, "smallest": 4}
+
+
+@pytest.fixture(scope="module")
+def twins(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Return the same books twice: of shares, and of hundredths of coins with a multiplier of 5."""
+    coin = instrument_of("QVEX", unit="0.01", quantity="COIN", currency="USDC", multiplier=5, zone="UTC")
+    folder = tmp_path_factory.mktemp("twins")
+    return record(folder / "shares", CENTS), record(folder / "coins", replace(CENTS, instrument=coin))
+
+
+def test_a_split_study_has_natural_quantities_and_amounts(twins: tuple[Path, Path], tmp_path: Path) -> None:
+    small: dict[str, Any] = {"date": DAYS[0], "train": "10:00-10:14", "test": "10:14-10:28", "bucket_minutes": 1.0}
+    small |= {"repeats": 2, "horizon": 20, "runs": 1, "policies": ["uniform"], "risk_tolerances": 2.0}
+    found = []
+    for place, one in zip(twins, (1, 0.01), strict=True):
+        pool = POOL | {"smallest": 4 * one}
+        study = rr.SplitStudy(data=str(place), quantities=20 * one, dark=[pool], caps={"XONE": 15 * one}, **small)
+        found.append(study.run(backend=HERE))
+    (shares,), (coins,) = (result.orders for result in found)
+    assert (coins.quantity, coins.size, coins.lot) == (0.2, "0.2 COIN", 0.01)
+    assert coins.caps == pytest.approx([0.01 * cap for cap in shares.caps])
+    even, other = (one.splits["equal split"] for one in (shares, coins))
+    assert other.allocation == pytest.approx([0.01 * units for units in even.allocation])
+    assert other.test.cost == pytest.approx(0.05 * even.test.cost)  # a unit is worth 0.01 times 5
+    assert other.test.per_one == pytest.approx(5 * even.test.per_one)
+    assert other.test.basis_points == pytest.approx(even.test.basis_points)
+    assert coins.mid.test == pytest.approx(shares.mid.test)
+    for slot, model in shares.models.items():
+        assert coins.models[slot].mean == pytest.approx((5 * model.mean[0], 500 * model.mean[1]), abs=1e-9)
+        assert coins.models[slot].variance[1] == pytest.approx(0.05**2 * model.variance[1] / 0.01**2, abs=1e-9)
+    text = repr(found[1])
+    assert text.startswith("Sell 0.2 COIN by sending 0.")
+    assert f"{other.test.per_one:.3f} USDC per COIN" in text or "USDC per COIN" in text
+    (page, markdown) = rr.write_split_page(found[1], tmp_path)
+    for written in (visible(page.read_text()), markdown.read_text(), json.dumps(found[1].summary()), text):
+        assert not FOREIGN.search(written)
+    with pytest.raises(InputError, match=r"quantities must be multiples of the lot, 0\.03 COIN, was 0\.2 COIN"):
+        rr.SplitStudy(data=str(twins[1]), quantities=0.2, lot=0.03, **small).run(backend=HERE)
+
+
+def test_calibration_has_natural_quantities(twins: tuple[Path, Path], tmp_path: Path, capsys: Any) -> None:
+    words = ["--symbol", "QVEX", "--date", str(DAYS[0]), "--hours", "10:00-10:28", "--buckets", "28"]
+    plain = []
+    for place, quantities in zip(twins, ("1:10", "0.01:0.1:0.01"), strict=True):
+        out = tmp_path / place.name
+        more = ["--quantities", quantities, "--json", str(out / "found.json"), "--out", str(out)]
+        assert run_app(["market", "calibrate", str(place), *words, *more]) == 0
+        plain.append(json.loads((out / "found.json").read_text())["venues"])
+    said = capsys.readouterr().out
+    assert "quantities in shares, profits in USD" in said
+    assert "quantities in COIN, profits in USDC" in said
+    for venue, fit in plain[0].items():
+        other = plain[1][venue]
+        assert other["quantities"] == pytest.approx([0.01 * units for units in fit["quantities"]])
+        assert other["mean"] == pytest.approx([5 * fit["mean"][0], 500 * fit["mean"][1]], abs=1e-9)
+        assert other["means"] == pytest.approx([0.05 * mean for mean in fit["means"]], abs=1e-9)
+
+
+def test_medians_of_recordings_name_what_they_count(twins: tuple[Path, Path], capsys: Any) -> None:
+    assert run_app(["market", "inspect", str(twins[1])]) == 0
+    row = next(line for line in reversed(capsys.readouterr().out.splitlines()) if line.startswith("XTWO"))
+    table = pl.read_parquet(twins[1] / f"XTWO_QVEX_{DAYS[1]}.snapshots.parquet")
+    depth = table.select(pl.sum_horizontal(f"bid_sz_{level:02d}" for level in range(LEVELS))).to_series().median()
+    assert "USDC" in row
+    assert f"{depth:.4f}".rstrip("0").rstrip(".") + " COIN" in row
