@@ -51,7 +51,7 @@ STUDY: Meanings = {
 
 POOLS: Meanings = {
     "name": ("", "The name of the pool."),
-    "presence": ("probability", "Probability of contra-side shares under median conditions."),
+    "presence": ("probability", "Probability of contra-side liquidity under median conditions."),
     "rate": ("1 / second", "Arrival rate of counterparties to a resting order."),
     "tail": ("", "Exponent of the power law of sizes, above 0. Smaller values give heavier tails."),
     "smallest": ("quantity", "Smallest hidden size."),

@@ -43,8 +43,8 @@ Symbols = Annotated[list[str] | None, typer.Option(help="Symbol; repeat for more
 Quantities = Annotated[
     list[float] | None,
     typer.Option(
-        "--quantity",
         "--shares",
+        "--quantity",
         help="Order size, such as 1000 (shares) or 0.25 (BTC); repeat for more; default: 1000.",
     ),
 ]

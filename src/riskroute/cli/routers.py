@@ -34,7 +34,7 @@ def _route(
     books: Annotated[Path, typer.Argument(help="JSON file with the displayed books, fees and pools; see below.")],
     side: Annotated[str, typer.Option(help="buy or sell.")],
     quantity: Annotated[
-        float, typer.Option("--quantity", "--shares", help="Quantity of the order, such as 500 (shares) or 0.25 (BTC).")
+        float, typer.Option("--shares", "--quantity", help="Quantity of the order, such as 500 (shares) or 0.25 (BTC).")
     ],
     lot: options.Lot = None,
     horizon: Annotated[
@@ -339,7 +339,7 @@ def _headroom(
     hours: options.Hours = None,
     quantity: Annotated[
         list[float] | None,
-        typer.Option("--quantity", "--shares", help="Order size; repeat for more; default: 10, 100, 1000 and 5000."),
+        typer.Option("--shares", "--quantity", help="Order size; repeat for more; default: 10, 100, 1000 and 5000."),
     ] = None,
     horizon: Annotated[
         list[float] | None, typer.Option(help="Deadline in seconds; repeat for more; default: 0, 10, 60 and 300.")
