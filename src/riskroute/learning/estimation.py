@@ -81,8 +81,8 @@ def least_squares(
     ridge : float
         Ridge penalty lambda; 0 gives RISE's estimators, a positive value those of RISE++.
     corrected : bool
-        Divide the squared residuals by one minus their leverage. The paper's estimator (the default) is biased
-        low, because the fitted mean follows the noise.
+        Divide the squared residuals by one minus their leverage. The paper's variance estimate (the
+        default) is biased low, because its residuals are those of a mean fitted to the same rewards.
 
     Examples
     --------

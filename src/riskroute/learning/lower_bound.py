@@ -223,7 +223,8 @@ class _Search:
             found.append(self._descend(plays, int(x), mean, shift, (about_mean, about_variance)))
         if not found:
             raise InputError(
-                "problem must have alternatives, had none: with a risk tolerance of 0, variances would be negative"
+                "found no alternative: with a risk tolerance of 0, a tie of any of the nearest actions with the best one "
+                "lowers a variance by more than 90 %; use a positive risk tolerance"
             )
         return found
 

@@ -154,7 +154,7 @@ def _draw_line(axes: Axes, along: Any, values: Any) -> None:
 
 
 def draw_experiment(summary: Summary, path: Path, *, title: str, panel: str | None = None) -> list[Path]:
-    """Draw an experiment; return its path in a list, empty for the random instances, which have too many panels."""
+    """Draw the figure of an experiment; return ``[path]``, or ``[]`` for random instances (too many panels)."""
     if summary["experiment"] == "instances":
         return []
     panels = list(summary["panels"].values())

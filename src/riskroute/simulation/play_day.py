@@ -90,7 +90,7 @@ def spaced_orders(
 class TradingDay:
     """A recorded day and the orders that arrive on it.
 
-    The ``name`` of the day is part of the names of random streams. ``takers`` and ``makers (V,)`` are fees in dollars
+    Random streams are seeded with ``name``: with one seed, days of the same name share their draws. ``takers`` and ``makers (V,)`` are fees in dollars
     per share. Limit orders can be posted only with a ``queue``. ``instrument`` is that of all its orders.
     """
 
