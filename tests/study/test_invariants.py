@@ -44,7 +44,7 @@ def first(column: str, change: pl.Expr) -> Callable[[pl.DataFrame], pl.DataFrame
 
 
 WRONG = {
-    "a share is lost": ("fills", first("shares", pl.col("quantity") - 1), r"fills add up to .* of .* units"),
+    "a share is lost": ("fills", first("quantity", pl.col("quantity") - 1), r"fills add up to .* of .* units"),
     "money is lost": ("orders", first("cost", pl.col("cost") + 1.0), "fills cost .*, the order"),
     "fees are lost": ("orders", first("fees", pl.col("fees") + 1.0), "fills pay fees of .*, the order"),
     "an estimate is not counted": ("orders", first("estimated", pl.col("estimated") + 1), "fills estimate 0.* units"),

@@ -122,6 +122,8 @@ def test_a_report_holds_whatever_its_names_are(result: SplitStudyResult, tmp_pat
     for number, more in enumerate(({}, names)):
         changed = {"adaptive": "ZZZZ"}  # names in the configuration are checked: those of the findings are not
         found = {key: renamed(renamed(plain_result[key], changed), more) for key in ("market", "orders")}
+        for order in found["orders"]:
+            order["instrument"]["symbol"] = "ACME"  # instruments check their names
         page, text = write_split_page(from_plain(SplitStudyResult, plain_result | found), tmp_path / str(number))
         pages.append(Page(page.read_text()))
         texts.append(text.read_text().split("## Settings")[0])

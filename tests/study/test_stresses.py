@@ -41,7 +41,7 @@ def test_the_usual_world_is_the_one_that_was_played(usual: BacktestResult, world
     assert costs(worlds["baseline"])["cost"].equals(costs(usual)["cost"])
     assert len(worlds) == 12
     table = stress_table(dict(worlds))
-    assert [row[:2] for row in table.rows[:2]] == [["baseline", "300"], ["baseline", "2,500"]]
+    assert [row[:2] for row in table.rows[:2]] == [["baseline", "300 shares"], ["baseline", "2,500 shares"]]
     assert [len(table.rows), len(stress_configs(CONFIG, pools=False))] == [2 * 12, 9]
     assert "pessimistic queue positions" in stress_configs(dataclasses.replace(CONFIG, horizon=9.0), pools=False)
 

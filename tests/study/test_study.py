@@ -212,7 +212,7 @@ def test_files_hold_the_routing_table_and_routers_that_decide(
     (tmp_path / "books.json").write_text(json.dumps(BOOKS))
     words = ["route", str(tmp_path / "books.json"), "--side", "buy", "--shares", "400", "--state", str(path)]
     assert run_app(words) == 0
-    assert "contextual: buy 400 at a mid of" in capsys.readouterr().out
+    assert "contextual: buy 400 shares at a mid of" in capsys.readouterr().out
 
 
 def test_a_restored_router_goes_on_as_the_one_that_was_played(

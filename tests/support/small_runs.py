@@ -40,7 +40,7 @@ CONFIG = StudyConfig(
     stresses=True,
 )
 WORLDS = (
-    *("baseline", "latency 10 ms", "half the shares in pools", "market impact x 1"),
+    *("baseline", "latency 10 ms", "half the liquidity in pools", "market impact x 1"),
     "pessimistic queue positions",
 )
 

@@ -56,7 +56,7 @@ class VenueFit:
     ``r2_mean_model`` and ``r2_variance_model`` are those of the fitted model.
     """
 
-    quantities: tuple[float, ...]
+    quantities: tuple[int | float, ...]
     means: tuple[float, ...]
     variances: tuple[float, ...]
     counts: tuple[int, ...]

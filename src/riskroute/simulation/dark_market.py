@@ -53,8 +53,8 @@ class DarkMarketPool:
     presence: float
     rate: float = 0.1
     tail: float = 1.2
-    smallest: float = 100
-    largest: float = 100_000
+    smallest: int | float = 100
+    largest: int | float = 100_000
     spread: float = 0.5
     recent: float = 0.7
     state: float = 0.8

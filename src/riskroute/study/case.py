@@ -280,7 +280,7 @@ class StudyCase:
     - ``currency``: quote currency of all amounts; empty if there are several.
     """
 
-    quantity: float
+    quantity: int | float
     horizon: float
     training_days: int
     test_days: int

@@ -236,7 +236,7 @@ class SplitPoolConfig:
     name: str
     presence: float
     tail: float
-    smallest: float = 1
+    smallest: int | float = 1
     improvement: float = 0.0
     fee: float = 0.0
     venue: str | None = None
@@ -271,8 +271,8 @@ class SplitStudyConfig:
     market: tuple[str, ...] | None = None
     limit: tuple[str, ...] = ()
     dark: tuple[SplitPoolConfig, ...] | None = None
-    lot: float | None = None
-    caps: dict[str, float] = field(default_factory=dict)
+    lot: int | float | None = None
+    caps: dict[str, int | float] = field(default_factory=dict)
     fees: str | None = None
     train: tuple[dt.time, dt.time] = (dt.time(10, 40), dt.time(12))
     test: tuple[dt.time, dt.time] = (dt.time(12), dt.time(13, 20))

@@ -84,7 +84,7 @@ class SplitMeasures:
 class SplitOutcome:
     """One split, quantities by slot, and its measures in the train and test hours."""
 
-    allocation: tuple[float, ...]
+    allocation: tuple[int | float, ...]
     train: SplitMeasures
     test: SplitMeasures
 
@@ -107,7 +107,7 @@ class PolicyMeasures:
     cost_each_error: float | None
     mean_variance_error: float | None
     explored: float
-    ended_on: tuple[float, ...]
+    ended_on: tuple[int | float, ...]
     ended_on_share: float
     runs: int
     checkpoints: tuple[int, ...]
@@ -138,7 +138,7 @@ class FrontierSplit:
     """The best split of the train hours from ``risk_tolerance`` up to the next; profit in the train and test hours."""
 
     risk_tolerance: float
-    allocation: tuple[float, ...]
+    allocation: tuple[int | float, ...]
     mean: float
     variance: float
     test_mean: float
@@ -160,13 +160,13 @@ class SplitResultCase:
     of digits.
     """
 
-    quantity: float
+    quantity: int | float
     risk_tolerance: float
-    lot: float
+    lot: int | float
     mid: TrainAndTest[float]
     slots: tuple[str, ...]
     kinds: tuple[str, ...]
-    caps: tuple[float, ...]
+    caps: tuple[int | float, ...]
     rests_cross_at: dict[str, str]
     unused_slots: dict[str, str]
     moments: TrainAndTest[SampleCount]

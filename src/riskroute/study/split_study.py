@@ -44,12 +44,12 @@ from riskroute.study.config import SplitStudyConfig, changed_config, split_confi
 from riskroute.study.split_result import (
     RECOMMENDED,
     FrontierSplit,
-    SplitMarketFacts,
     PolicyMeasures,
     PolicyOutcome,
     RecordingFacts,
     SampleCount,
     SlotModel,
+    SplitMarketFacts,
     SplitMeasures,
     SplitOutcome,
     SplitResultCase,
@@ -572,7 +572,7 @@ def _case(task: _SplitTask, results: dict[str, SimulationResult], seed: int) -> 
     )
 
 
-def _natural(units: Sequence[int], instrument: Instrument) -> tuple[float, ...]:
+def _natural(units: Sequence[int], instrument: Instrument) -> tuple[int | float, ...]:
     """Return units as natural quantities."""
     return tuple(plain_number(instrument.natural(one)) for one in units)
 

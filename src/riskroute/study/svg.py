@@ -298,8 +298,9 @@ def svg_book_chart(title: str, example: OrderExample) -> str:
         for k, fill in enumerate(fills):
             hover = f"{KIND_NAMES[fill.kind]}, {fill.place}: {named(fill.quantity)} at {price_text(price)}"
             parts.append(_disc(right + 14, y + 9 + 18 * k, _KINDS[fill.kind], hover=hover))
-            label = _cut(f"{natural_text(fill.quantity)} {fill.place}", _WIDTH - right - 24)
-            parts.append(_text(right + 22, y + 13 + 18 * k, label, size=11.5))
+            number = f"{natural_text(fill.quantity)} "
+            place = _cut(fill.place, max(_WIDTH - right - 24 - _text_width(number), 12.0))
+            parts.append(_text(right + 22, y + 13 + 18 * k, number + place, size=11.5))
         y += 18.0 * max(len(fills), 1)
     parts.append(_text(_MARGIN, y + 14, "asks above the dashed line, bids below", size=11, fill=_FAINT))
     legend, y = _legend(colours, kinds, y + 32)
