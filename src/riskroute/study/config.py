@@ -47,7 +47,7 @@ class StressConfig:
     - ``leak``: probability per quantity of 1,000 sent to a pool that the far touch fades for a second.
     - ``fade``: fraction of the displayed size that is gone on arrival, at each venue with probability 1/2.
     - ``fees``: dollars per share added to taker fees.
-    - ``impact``: multiple of the estimated market impact added to the cost of taken shares.
+    - ``impact``: multiple of the estimated market impact added to the cost of what is taken.
     - ``pessimistic_queues``: whether cancellations ahead of a limit order leave its queue position unchanged.
     """
 
