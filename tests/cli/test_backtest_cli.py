@@ -135,7 +135,7 @@ MISTAKES = {
     "--quantity 0": "quantities must be positive numbers, was 0",
     "--shares many": "(--shares|--quantity).*was 'many'",
     "--side short": "side must be one of both, buy, sell, was 'short'",
-    "--lot 0": "lot must be a positive integer, was 0",
+    "--lot 0": "lot must be a number above 0, was 0",
     "--orders 0": "orders must be a positive integer, was 0",
     "--kappa much": "--kappa.*was 'much'",
     "--kappa -1": "kappa must be .* was -1",

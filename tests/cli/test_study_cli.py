@@ -111,7 +111,7 @@ def test_route_restores_the_state_of_a_study(
     plan = rr.routers.restore_router(state).route(context)
     for more in ([], ["--router", name]):
         assert run_app([*words, *more, "--json", str(tmp_path / "plan.json")]) == 0
-        assert f"{name}: buy 2,500 at a mid of 10" in capsys.readouterr().out
+        assert f"{name}: buy 2,500 shares of LUMO at a mid of 10" in capsys.readouterr().out
         answer = json.loads((tmp_path / "plan.json").read_text())
         assert (answer["dark"], answer["dark_rest"], answer["limit"]) == (plan.dark, plan.dark_rest, plan.limit)
     assert run_app([*words, "--router", "spray"]) == 2

@@ -9,7 +9,10 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from instruments import instrument_of
 from naive_costs import recomputed_cost
 from riskroute.core.errors import DataError
 from riskroute.core.instrument import Instrument
@@ -18,7 +21,7 @@ from riskroute.market.queue_fills import QueueReplay
 from riskroute.study.backtest import BacktestResult, run_backtest
 from riskroute.study.candidates import Candidate
 from riskroute.study.config import BacktestConfig
-from riskroute.study.day_tables import CHILDREN, FILLS, ORDERS, DayTables
+from riskroute.study.day_tables import CHILDREN, FILLS, ORDERS, DayTables, notional
 from riskroute.study.markets import MarketDay
 from riskroute.study.play import PlayCache, perform_plays, play_routers, play_tasks
 from small_days import HERE
@@ -169,3 +172,25 @@ def test_tasks_that_take_long_are_begun_first_and_results_keep_their_places(
     twin = dataclasses.replace(tasks[1], days=(dataclasses.replace(dark_days[0], instrument=Instrument("TWIN")),))
     assert cache.has(tasks[1])
     assert not cache.has(twin)
+
+
+@given(
+    st.sampled_from(["1", "0.01", "0.00001", "1e-8", "0.25", "2.5", "100"]),
+    st.integers(0, 10**9),
+    st.sampled_from([1, 50]),
+)
+@settings(max_examples=100, deadline=None)
+def test_tables_become_natural_with_one_rounding(unit: str, count: int, multiplier: int) -> None:
+    one = instrument_of("S", unit=unit, multiplier=multiplier, quantity="BTC", currency="USDT")
+    amounts = {name: [3.0] for name in ("foreseen", "cost", "fees", "impact", "exploration")}
+    orders = pl.DataFrame({"quantity": [float(count)], "mid": [7.0], "multiplier": [1.0]} | amounts)
+    children, fills = pl.DataFrame({"sent": [float(count)], "fee": [2.0]}), pl.DataFrame({"estimated": [True]})
+    found = DayTables(orders, children, fills.with_columns(fee=0.5, quantity=float(count))).natural(one)
+    assert found.orders["quantity"][0] == found.children["sent"][0] == found.fills["quantity"][0]
+    assert found.orders["quantity"][0] == float(count * one.unit)
+    assert found.orders["cost"][0] == pytest.approx(3.0 * float(unit) * multiplier, rel=1e-15)
+    assert found.children["fee"][0] == pytest.approx(2.0 * float(unit) * multiplier, rel=1e-15)
+    assert (found.fills["fee"][0], found.fills["estimated"][0]) == (0.5 * multiplier, True)
+    assert found.orders.select("multiplier", "currency").row(0) == (multiplier, "USDT")
+    value = found.orders.select(notional()).item()
+    assert value == pytest.approx(count * 7.0 * one.value, rel=1e-15)

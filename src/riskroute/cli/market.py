@@ -319,7 +319,7 @@ def _quantities(text: str) -> list[Decimal]:
     """Return the quantities of FIRST:LAST[:STEP], both ends included."""
     try:
         first, last, step = [*(valid_decimal("--quantities", part) for part in text.split(":")), Decimal(1)][:3]
-    except InputError:
+    except (InputError, ValueError):
         first = last = step = Decimal(0)
     if text.count(":") not in (1, 2) or not (0 < first < last <= 10**9 and step > 0):
         expected = "FIRST:LAST or FIRST:LAST:STEP with rising positive numbers"
