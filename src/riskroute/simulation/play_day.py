@@ -90,8 +90,9 @@ def spaced_orders(
 class TradingDay:
     """A recorded day and the orders that arrive on it.
 
-    Random streams are seeded with ``name``: with one seed, days of the same name share their draws. ``takers`` and ``makers (V,)`` are fees in dollars
-    per share. Limit orders can be posted only with a ``queue``. ``instrument`` is that of all its orders.
+    Random streams are seeded with ``name``: with one seed, days of the same name share their draws. ``takers`` and
+    ``makers (V,)`` are fees in dollars per share. Limit orders can be posted only with a ``queue``. ``instrument`` is
+    that of all its orders.
     """
 
     name: str

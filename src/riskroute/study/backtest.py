@@ -362,7 +362,7 @@ def backtest(
     known = {item.name for item in dataclasses.fields(BacktestConfig)} - {"quantities", "routers", "seed"}
     for name in orders:
         one_of("parameter of backtest", name, tuple(sorted(known)))
-    sizes = (quantities,) if isinstance(quantities, int | float | str) else tuple(quantities)
+    sizes: Any = (quantities,) if isinstance(quantities, int | float | str) else quantities
     config = BacktestConfig(quantities=sizes, routers=check_candidates(names), seed=seed, **orders)
     folder = valid_path("kept", kept)
     ready = market_days(

@@ -204,9 +204,9 @@ class StudyConfig:
 
 def _quantities(values: Any) -> tuple[int | float, ...]:
     """Return natural quantities, given as numbers or text."""
-    if not values:
-        raise InputError("quantities must hold at least one number, was empty")
     found = [valid_decimal("quantities", one) for one in valid_list("quantities", values, (int, float, str), "numbers")]
+    if not found:
+        raise InputError("quantities must hold at least one number, was empty")
     for one in found:
         if one <= 0:
             raise InputError(f"quantities must be positive numbers, was {one}")

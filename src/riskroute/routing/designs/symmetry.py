@@ -100,7 +100,7 @@ class _OrbitMoments:
 
 @dataclass(frozen=True)
 class SymmetricInformation:
-    """Block-diagonal information matrix of an invariant design; blocks may be singular, inverses are pseudo-inverses."""
+    """Block-diagonal information matrix of an invariant design; its blocks may be singular."""
 
     groups: SymmetryGroups
     totals: Matrix  # M0, (2 G, 2 G)
