@@ -153,10 +153,12 @@ class Instrument:
         least = self.minimum_quantity
         if self.natural(units) < least:
             raise InputError(f"{name} must be at least {self.named(least)}, the minimum{of}, was {shown(quantity)}")
-        if price is not None and abs(units * price) * self.value < self.minimum_notional:
-            least_amount = f"{decimal_text(self.minimum_notional)} {self.currency}"
-            worth = self.money_text(abs(units * price) * self.value)
-            raise InputError(f"{name} must be worth at least {least_amount}, the minimum{of}, was {worth}")
+        worth = None if price is None else abs(self.natural(units) * self.multiplier * valid_decimal("price", price))
+        if worth is not None and worth < self.minimum_notional:
+            amounts = (
+                f"{decimal_text(self.minimum_notional)} {self.currency}, the minimum{of}, was {decimal_text(worth)}"
+            )
+            raise InputError(f"{name} must be worth at least {amounts} {self.currency}")
         return units
 
     @cached_property
