@@ -1,4 +1,4 @@
-"""The OpenAPI description of the HTTP service, from its routes and records."""
+"""The OpenAPI description of the HTTP service, generated from its routes and record types."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ _REFUSALS = {
 
 @cache
 def openapi_json() -> bytes:
-    """Return the description as JSON."""
+    """Return the OpenAPI description of the service as JSON."""
     kinds = [*_BODIES.values(), *_ANSWERS.values()]
     schemas, components = msgspec.json.schema_components(kinds, ref_template="#/components/schemas/{name}")
     _narrow(components)
@@ -80,7 +80,6 @@ def openapi_json() -> bytes:
 
 
 def _narrow(schema: Any) -> None:
-    """Replace the bounds of integers in decoding by the ranges of valid values."""
     if isinstance(schema, dict) and "range" in schema:
         schema["minimum"], schema["maximum"] = schema.pop("range")
     for part in schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ():

@@ -1,4 +1,4 @@
-"""Requests of clients: decoding, and conversion to orders and quotes."""
+"""Decode the requests of clients, and convert them to orders and quotes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Int = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
 
 def _range(least: int, most: int) -> msgspec.Meta:
-    """Describe a range in OpenAPI; `RequestParser` and `check_order` enforce it, with their own messages."""
+    """Describe a range in OpenAPI only; `RequestParser` and `check_order` enforce it, with better messages."""
     return msgspec.Meta(extra_json_schema={"range": (least, most)})
 
 
@@ -34,13 +34,13 @@ _Levels = Annotated[
 
 
 class _RequestRecord(Record, frozen=True, omit_defaults=True):
-    """Base class of the records of requests; encoding one leaves out fields that have their default."""
+    """Base class of the records in requests; fields with their default value are omitted when encoded."""
 
 
 class _VenueBook(_RequestRecord, frozen=True):
-    """The book of a venue: prices (1e-9 dollars) with sizes, best first, and its time (ns since 1970).
+    """The book of a venue at a time (ns since 1970): prices (1e-9 dollars) with sizes, best first.
 
-    Fees per share default to those of the configuration.
+    The fees per share (1e-9 dollars) default to the configured ones.
     """
 
     venue: str
@@ -52,7 +52,7 @@ class _VenueBook(_RequestRecord, frozen=True):
 
 
 class OrderRequest(_RequestRecord, frozen=True):
-    """A parent order. Default quotes: the newest that the service has for the symbol."""
+    """A parent order; without quotes, the service uses the newest it has received for the symbol."""
 
     key: Annotated[str, msgspec.Meta(extra_json_schema={"minLength": 1, "maxLength": 200})]
     symbol: Annotated[str, msgspec.Meta(extra_json_schema={"minLength": 1, "maxLength": 32})]
@@ -67,7 +67,7 @@ class OrderRequest(_RequestRecord, frozen=True):
 
 
 class ExecutedChildRequest(_RequestRecord, frozen=True):
-    """A finished child of another router: price per share and total fee in 1e-9 dollars, times in ns since 1970."""
+    """A finished child order of another router: price per share and total fee in 1e-9 dollars, times in Unix ns."""
 
     kind: Literal["dark", "dark_rest", "limit", "take", "sweep"]
     place: str
@@ -81,7 +81,7 @@ class ExecutedChildRequest(_RequestRecord, frozen=True):
 
 
 class ShadowRequest(_RequestRecord, frozen=True):
-    """An order executed by another router, with the books at its arrival and all its children."""
+    """An order executed by another router, with the books at its arrival and all its child orders."""
 
     order: OrderRequest
     arrived: Int
@@ -99,7 +99,7 @@ class _PublicTrade(_RequestRecord, frozen=True):
 
 
 class QuotesRequest(_RequestRecord, frozen=True):
-    """Books of a symbol, and all trades since the last request with trades; an empty list means none."""
+    """Books of a symbol, and all public trades since the last request with ``trades``; the list may be empty."""
 
     symbol: str
     quotes: tuple[_VenueBook, ...] = ()
@@ -116,7 +116,7 @@ Kind = TypeVar("Kind")
 
 
 def decode_request(body: bytes, kind: type[Kind], what: str) -> Kind:
-    """Decode JSON into a record; raise `MalformedRequestError` with one sentence if it is invalid."""
+    """Decode a JSON body into a record; raise `MalformedRequestError`, which calls the body ``what``, if invalid."""
     try:
         try:
             decoded = msgspec.json.decode(body, type=kind)
@@ -137,7 +137,7 @@ def decode_request(body: bytes, kind: type[Kind], what: str) -> Kind:
 
 
 def _plain_values(body: bytes) -> Any:
-    """Decode JSON; raise `MalformedRequestError` for a repeated field, since its value is ambiguous."""
+    """Decode JSON; raise `MalformedRequestError` if a field is repeated, because its value would be ambiguous."""
 
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         fields = dict(pairs)
@@ -150,7 +150,7 @@ def _plain_values(body: bytes) -> Any:
 
 
 def _number(text: str) -> int | float:
-    """Return a whole number such as 24.0 or 1e3 as an exact integer, others and numbers from 1e20 as floats."""
+    """Return a whole number below 1e20, such as 24.0 or 1e3, as an exact integer, and any other number as a float."""
     with suppress(InvalidOperation):  # the exponent is too long for a Decimal
         number = Decimal(text)
         if number.adjusted() < 20 and number == number.to_integral_value():
@@ -159,7 +159,6 @@ def _number(text: str) -> int | float:
 
 
 def _explanation(error: str, what: str) -> str:
-    """Rewrite a validation error of msgspec in the style of our errors."""
     text, _, path = error.partition(" - at `$")
     field = re.sub(r"\[(\d*|\.\.\.)\]", r".\1", path.strip("`.")).strip(".") or what
     if found := re.fullmatch(r"Expected `(.+)`, got `(.+)`", text):
@@ -185,7 +184,7 @@ def _explanation(error: str, what: str) -> str:
 
 
 class RequestParser:
-    """Converts requests to orders and quotes, with lots, ticks, fees and pools from the configuration."""
+    """Convert requests to orders and quotes, adding lots, ticks, fees and pools from the configuration."""
 
     def __init__(self, config: LiveConfig) -> None:
         self._config = config
@@ -196,7 +195,7 @@ class RequestParser:
         )
 
     def order(self, order: OrderRequest) -> ParentOrder:
-        """Return the parent order, unchecked, with the quotes of the request."""
+        """Return the parent order of a request, with the request's quotes; limits are not checked."""
         instrument = self.instrument(order.symbol)
         return ParentOrder(
             key=order.key,
@@ -213,7 +212,7 @@ class RequestParser:
         )
 
     def instrument(self, symbol: str) -> InstrumentConfig:
-        """Return lot and tick of a symbol; raise `InputError` if it is not traded here."""
+        """Return the configuration of a symbol; raise `InputError` if this process does not trade it."""
         config = self._config
         found = config.instruments.get(symbol)
         if found is None:
@@ -224,7 +223,7 @@ class RequestParser:
         return found
 
     def quotes(self, quotes: tuple[_VenueBook, ...]) -> tuple[VenueQuote, ...]:
-        """Return books with the fees of the request, or else those of their venues."""
+        """Return books with the fees in the request; where it has none, with those configured for the venue."""
         made = []
         for quote in quotes:
             taker, maker = self._venue_fees(quote.venue)
@@ -264,7 +263,7 @@ class RequestParser:
         return self._fees[venue]
 
     def check_deadline(self, order: ParentOrder, now: int) -> None:
-        """Raise `InputError` for an order whose deadline is too late."""
+        """Raise `InputError` for a deadline later than the configuration allows."""
         longest = self._config.longest_seconds
         if order.deadline - now > longest * NANO:
             raise InputError(f"deadline must be within {longest:g} s, was {(order.deadline - now) / NANO:g} s")

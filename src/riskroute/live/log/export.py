@@ -1,7 +1,7 @@
 """Export a log as Parquet tables: orders, children, fills and books.
 
-Columns have the names and units of a backtest's tables. `riskroute market import` reads the books, one file per New
-York day, so that routers can be backtested on a live log.
+Columns have the names and units of a backtest's tables. There is one file of books per day in New York, which
+`riskroute market import` reads, so that routers can be backtested on the books of a live log.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ _Row = dict[str, Any]
 
 
 def export_log(log: Log, out: Path, head: LogHead | None = None) -> list[Path]:
-    """Write orders, children, fills and books of a log, up to its head or an earlier one, into a folder.
+    """Write orders, children, fills and books to the folder ``out``, from the rows of a log up to ``head``.
 
-    Returns the files, which only the owner can read; ``head.json`` is one of them.
+    ``head`` defaults to the log's. Returns the files, which only their owner can read; ``head.json`` is one of them.
     """
     folder, head = writable_folder("out", out), head or log.head()
     tables = _LogTables()
@@ -64,7 +64,7 @@ def _frame(rows: Iterable[_Row]) -> polars.DataFrame:
 
 
 class _LogTables:
-    """Collects rows from events."""
+    """Collect the rows of the tables from events."""
 
     key = ("router", "seed", "symbol", "day", "number")  # columns that identify an order in all tables
 
@@ -80,7 +80,7 @@ class _LogTables:
         self._numbers: dict[tuple[str, int, int], int] = {}
 
     def add(self, event: AnyEvent) -> None:
-        """Add an event."""
+        """Add the rows of an event."""
         if isinstance(event, Accepted):
             self._order(event.order, event.decision.router, event.decision.seed)
         if isinstance(event, (Accepted, Intended)):
@@ -129,7 +129,7 @@ class _LogTables:
             self.books.setdefault(_day(quote.at), []).append(row)
 
     def fee_schedule(self) -> str:
-        """Return the fee schedule for `riskroute backtest`."""
+        """Return the fees in the log as a fee schedule (TOML) for `riskroute backtest`."""
         parts = ["# Fees in dollars per share, from the log.\n"]
         for venue, days in self._fees.items():
             for day, (taker, maker) in sorted(days.items()):
@@ -164,7 +164,7 @@ class _LogTables:
             )
 
     def fill_rows(self) -> list[_Row]:
-        """Return the valid fills: without busted ones, and with corrections in place of the original fills."""
+        """Return the valid fills: busted fills are omitted, and corrections replace the original fills."""
         rows = []
         for key, (child, report) in self._fills.items():
             order = self.orders.get(child.parent)

@@ -1,6 +1,7 @@
-"""Orders and quotes of the live router: books, parent orders, decisions, child orders, execution reports and outcomes.
+"""Records of the live router: books, parent orders, decisions, child orders, execution reports and outcomes.
 
-Money and prices are integers in units of 1e-9 dollars (`NANO`), shares are integers, times are Unix nanoseconds.
+Prices and amounts are integers in units of 1e-9 dollars (`NANO`). Shares are integers. Times are nanoseconds since
+1970.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ _touched: tuple[tuple[VenueQuote, ...], tuple[int, int]] = ((), (0, 0))  # the l
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
-    """Base class of all records. They hold no cycles, so the garbage collector skips them."""
+    """Base class of all records, which the garbage collector skips because they have no reference cycles."""
 
 
 class VenueQuote(Record, frozen=True):
-    """The displayed book of a venue at a time: prices with sizes, best first, and fees per share."""
+    """The displayed book of a venue at time ``at``: prices with sizes, best first, and fees per share."""
 
     venue: str
     bids: tuple[tuple[int, int], ...] = ()
@@ -36,7 +37,7 @@ class VenueQuote(Record, frozen=True):
 
 
 class MarketTrade(Record, frozen=True):
-    """A public trade; ``side`` is the resting order's, ``displayed`` the shares shown at its price before it."""
+    """A public trade; ``side`` is that of the resting order, ``displayed`` the size shown at the price just before."""
 
     venue: str
     side: Literal["bid", "ask"]
@@ -55,7 +56,7 @@ class PoolQuote(Record, frozen=True):
 
 
 def touch_prices(quotes: tuple[VenueQuote, ...]) -> tuple[int, int]:
-    """Return the best bid and ask over all venues, 0 where there is none; the last answer is cached."""
+    """Return the best bid and ask over all venues, 0 for an empty side; the last result is cached."""
     global _touched
     last, prices = _touched
     if last is quotes:
@@ -73,7 +74,7 @@ def touch_prices(quotes: tuple[VenueQuote, ...]) -> tuple[int, int]:
 
 
 class ParentOrder(Record, frozen=True):
-    """An order to fill by its deadline at ``limit`` or better; ``key`` identifies it (idempotency key)."""
+    """An order to fill by its deadline at ``limit`` or better; ``key`` is its idempotency key."""
 
     key: str
     symbol: str
@@ -96,16 +97,17 @@ class ParentOrder(Record, frozen=True):
 
 @lru_cache(4096)
 def order_id(stream: str, key: str) -> str:
-    """Return the id of an order, with which the ids of its children begin."""
+    """Return the id of an order, which is the beginning of its children's ids."""
     number = int.from_bytes(blake2b(f"{stream}\x1f{key}".encode(), digest_size=10).digest())
     return "".join([_PAIRS[number >> shift & 1023] for shift in range(70, -1, -10)])
 
 
 class Decision(Record, frozen=True):
-    """The plan for an order, with the router, belief and ticket it came from.
+    """The plan for an order, with the router, belief and ticket that it is from.
 
-    ``safe`` is why the safe router decided instead; empty otherwise. ``consulted`` is whether the router was asked.
-    ``probability`` is the probability of the plan; unset where unknown, for plans that follow from a posterior draw.
+    If the safe router made the plan, ``safe`` is the reason; otherwise it is empty. ``consulted`` is whether the
+    configured router was asked. ``probability`` is the probability with which the router chose the plan; unset if
+    unknown, because the plan follows from a posterior draw.
     """
 
     parent: str
@@ -121,7 +123,7 @@ class Decision(Record, frozen=True):
 
 
 class ChildOrder(Record, frozen=True):
-    """A child order: immediate or cancel, or resting until a time."""
+    """A child order, which is immediate or cancel (``until`` 0) or rests until the time ``until``."""
 
     id: str
     parent: str
@@ -142,11 +144,11 @@ class ChildOrder(Record, frozen=True):
 
 
 class ExecutionReport(Record, frozen=True):
-    """An execution report of a venue, unique by venue, session day and exec id.
+    """An execution report of a venue, identified by venue, session day and exec id.
 
-    ``cum`` and ``leaves`` are totals of the child; ``quantity``, ``price`` and ``fee`` (in total) are of this fill.
-    ``reference`` is the exec id of the fill, or of its last correction, that a bust or correction replaces.
-    ``not_known`` answers a query: the venue does not have the child, and no message under way will bring it there.
+    ``cum`` and ``leaves`` are totals of the child; ``quantity``, ``price`` and the total ``fee`` are of this fill. For
+    a bust or correction, ``reference`` is the exec id of the fill that it replaces, or of the fill's last correction.
+    The kind ``not_known`` answers a query: the venue does not have the child, and will not receive it later.
     """
 
     venue: str
@@ -166,19 +168,19 @@ class ExecutionReport(Record, frozen=True):
 
     @property
     def key(self) -> str:
-        """The key that identifies the report; see `report_key`."""
+        """Key that identifies the report, as `report_key` returns it."""
         return f"{self.venue}\x1f{self.day}\x1f{self.exec_id}"
 
 
 def report_key(venue: str, day: str, exec_id: str) -> str:
-    """Return the key of a report: exec ids repeat between venues and from day to day."""
+    """Return the key of a report; it includes venue and day because exec ids alone are not unique."""
     return f"{venue}\x1f{day}\x1f{exec_id}"
 
 
 class ChildOutcome(Record, frozen=True):
-    """The outcome of one child, or (``marked``) of the unfilled remainder.
+    """The outcome of one child or, if ``marked``, of the unfilled remainder.
 
-    ``money`` is the cost against the arrival mid without fees; negative for a saving.
+    ``money`` is the cost against the arrival mid without fees; it is negative for a saving.
     """
 
     slot: int
@@ -196,10 +198,11 @@ class ChildOutcome(Record, frozen=True):
 
 
 class OrderOutcome(Record, frozen=True):
-    """The outcome of an order, learned exactly once.
+    """The outcome of an order, from which the router learns exactly once.
 
-    ``cost`` is against the arrival mid, fees included, with the remainder valued at the far touch. ``late``: settled
-    after the deadline; ``busted``: a fill was busted or corrected before the settlement.
+    ``cost`` is relative to the arrival mid and includes fees; unfilled shares are valued at the price at which they
+    were marked. ``late`` is whether the order was settled after its deadline, ``busted`` whether a fill was busted or
+    corrected before.
     """
 
     parent: str

@@ -1,4 +1,4 @@
-"""The state of the live router, which follows from the log alone."""
+"""The state of the live router, which the events in the log determine."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from riskroute.live.state.orders import NANO, ChildOrder, Decision, OrderOutcome
 
 
 class _BatchMean(msgspec.Struct, gc=False):
-    """Mean over orders with a batch-means interval; an i.i.d. interval is too narrow for correlated orders.
+    """Mean over orders, with a confidence interval by batch means, since the costs of orders are correlated.
 
     Examples
     --------
@@ -33,7 +33,7 @@ class _BatchMean(msgspec.Struct, gc=False):
     open_count: int = 0
 
     def add(self, value: float) -> None:
-        """Add a value."""
+        """Add the value of an order."""
         self.count += 1
         self.total += value
         self.open_sum += value
@@ -47,7 +47,7 @@ class _BatchMean(msgspec.Struct, gc=False):
 
     @property
     def mean(self) -> float:
-        """The mean; 0 without values."""
+        """Mean of the values; 0 if there are none."""
         return self.total / self.count if self.count else 0.0
 
     @property
@@ -61,7 +61,7 @@ class _BatchMean(msgspec.Struct, gc=False):
         return math.sqrt(sum((one - middle) ** 2 for one in means) / (k - 1) / k)
 
     def view(self) -> dict[str, Any]:
-        """Return the mean and its 95 % interval as plain values."""
+        """Return the mean and its 95 % confidence interval as plain values."""
         error = self.error
         low = high = None
         if error is not None:
@@ -83,7 +83,7 @@ class _PlaceTotals(msgspec.Struct, gc=False):
 
 
 class _CostTotals(msgspec.Struct):
-    """Totals over settled orders; basis points are of the order's value at the arrival mid."""
+    """Totals over settled orders; basis points are relative to an order's value at the arrival mid."""
 
     cost: int = 0
     notional: int = 0
@@ -117,7 +117,7 @@ class _CostTotals(msgspec.Struct):
             place.fees += child.fees
 
     def save(self, saving: int, value: int, guessed: int) -> None:
-        """Add the saving of an order, given its value."""
+        """Add the saving of an order with this ``value`` at the arrival mid; ``guessed`` shares have unknown fills."""
         self.saving += saving
         self.saving_bps.add(1e4 * saving / value if value else 0.0)
         self.guessed += guessed
@@ -156,7 +156,7 @@ DAY = 86_400 * 10**9  # nanoseconds; daily limits count from midnight UTC
 
 
 class Execution(msgspec.Struct, array_like=True, gc=False):
-    """A fill, bust or correction; it counts unless a later one replaces it."""
+    """A fill, bust or correction; ``counts`` is False if a bust or correction has replaced it."""
 
     child: str
     kind: str
@@ -171,8 +171,9 @@ class Execution(msgspec.Struct, array_like=True, gc=False):
 class ChildState(msgspec.Struct, array_like=True, gc=False):
     """A child order and its progress.
 
-    ``status`` is intended, sent, acknowledged, partly_filled, unknown or done; ``reason`` is why it ended. ``final`` is
-    the cumulative quantity of the venue's last report, -1 before that. ``losses`` counts sends that never arrived.
+    ``status`` is intended, sent, acknowledged, partly_filled, unknown or done; ``reason`` is why the child ended.
+    ``final`` is the cumulative quantity in the venue's last report, and -1 before this report. ``losses`` counts sends
+    that never arrived.
     """
 
     order: ChildOrder
@@ -194,14 +195,15 @@ class ChildState(msgspec.Struct, array_like=True, gc=False):
 
     @property
     def done(self) -> bool:
-        """Whether the venue holds no shares of the child, and all its fills are booked."""
+        """Whether the venue has ended the child and all fills of the child are booked."""
         return self.status == "done"
 
 
 class ParentState(msgspec.Struct, array_like=True, gc=False):
-    """An order and its progress: ``closing`` after the deadline, ``marked`` with the price of a remainder given up.
+    """An order and its progress.
 
-    ``outcome`` is kept until it is in the log.
+    ``closing`` is whether the deadline has passed, ``marked`` the price at which unfilled shares were given up.
+    ``outcome`` is kept until the event `Settled` is in the log.
     """
 
     order: ParentOrder
@@ -224,7 +226,7 @@ class ParentState(msgspec.Struct, array_like=True, gc=False):
 
     @property
     def free(self) -> int:
-        """Shares neither filled nor held by a child."""
+        """Shares that are neither filled nor held by a child."""
         return self.order.quantity - self.filled - self.held
 
 
@@ -237,7 +239,7 @@ class PositionState(msgspec.Struct, gc=False):
 
 
 class VenueState(msgspec.Struct, gc=False):
-    """Open children of a venue, its rejects of the day, and its consecutive rejects."""
+    """Open children at a venue, its rejects of the day, and its latest rejects in a row."""
 
     open: int = 0
     rejects: int = 0
@@ -252,7 +254,7 @@ class SymbolState(msgspec.Struct, gc=False):
 
 
 class DayState(msgspec.Struct, gc=False):
-    """Orders, notional, rejects and costs of a day."""
+    """Orders, shares, notional, rejects and costs (``loss``) of a day."""
 
     day: int = 0
     orders: int = 0
@@ -263,10 +265,10 @@ class DayState(msgspec.Struct, gc=False):
 
 
 class TradingState(msgspec.Struct):
-    """The state that events change. It is small, since snapshots are encoded between two events.
+    """The state that events change; it is kept small, because snapshots are encoded between two events.
 
     Settled orders are in ``recent`` until they move to the archive (`riskroute.live.state.archive`); ``archived`` is
-    the number of those moves. ``replaced`` maps busted or corrected fills to the reports that replaced them.
+    the number of these moves. ``replaced`` maps busted or corrected fills to the reports that replaced them.
     """
 
     version: int = STATE_VERSION
