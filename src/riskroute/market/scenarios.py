@@ -171,10 +171,11 @@ class ScenarioTables:
 class Scenarios:
     """Profits of 0, 1, 2 .. units in each slot and scenario, ``(slots, scenarios, shares + 1)``.
 
-    ``buckets (scenarios,)`` is the bucket of each scenario, ``mids (scenarios,)`` the value of a unit at the mid
-    of the first slot's venue, ``depths (slots, scenarios)`` the units on the side that a slot's order crosses. ``profits`` assume
-    that no other slot is used, and are NaN where a book is missing or too thin; ``shared`` has the books that several slots cross.
-    Each bucket has ``repeats`` scenarios; the first scenarios of all buckets come first, then the second ones.
+    ``buckets (scenarios,)`` is the bucket of each scenario, ``mids (scenarios,)`` the value of a unit at the mid of the
+    first slot's venue, ``depths (slots, scenarios)`` the units on the side that a slot's order crosses. ``profits``
+    assume that no other slot is used, and are NaN where a book is missing or too thin; ``shared`` has the books that
+    several slots cross. Each bucket has ``repeats`` scenarios; the first scenarios of all buckets come first, then the
+    second ones.
     """
 
     slots: tuple[ScenarioSlot, ...]

@@ -1,8 +1,8 @@
 """The result of a split study: measures of splits and policies, findings in sentences, and a report.
 
 Quantities are natural; amounts are per order, in the quote currency, unless stated otherwise. The *risk-adjusted cost*
-is the mean-variance divided by the risk tolerance: the mean cost plus a charge for risk, an amount. It is undefined at a
-risk tolerance of zero.
+is the mean-variance divided by the risk tolerance: the mean cost plus a charge for risk, an amount. It is undefined at
+a risk tolerance of zero.
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ class SampleCount:
 class SplitMeasures:
     """Profit and cost of a split over the scenarios of the train or the test hours.
 
-    The fields up to ``excess_error`` describe the profit, in the quote currency and its square: mean,
-    variance, mean-variance, mean of the worst 5 % (``tail``), their standard errors, and the excess of the mean-variance over
+    The fields up to ``excess_error`` describe the profit, in the quote currency and its square: mean, variance,
+    mean-variance, mean of the worst 5 % (``tail``), their standard errors, and the excess of the mean-variance over
     that of the recommended split. The fields from ``cost`` on describe the cost, the negative of the profit;
-    ``per_one`` is that of a quantity of 1. The charge
-    for risk and costs that include it are None at a risk tolerance of zero.
+    ``per_one`` is that of a quantity of 1. The charge for risk and costs that include it are None at a risk tolerance
+    of zero.
     """
 
     mean: float
@@ -156,9 +156,9 @@ class FrontierSplit:
 class SplitResultCase:
     """The findings for one order size and risk tolerance.
 
-    Allocations are in the order of ``slots``; ``caps`` are the maximum quantities per slot, ``rests_cross_at`` the venues
-    where what a pool leaves unfilled crosses the spread. ``unused_slots`` has the slots that cannot be used, with
-    reasons. In a fraction ``beyond_known_levels`` of the scenarios the recommended split needs more than the
+    Allocations are in the order of ``slots``; ``caps`` are the maximum quantities per slot, ``rests_cross_at`` the
+    venues where what a pool leaves unfilled crosses the spread. ``unused_slots`` has the slots that cannot be used,
+    with reasons. In a fraction ``beyond_known_levels`` of the scenarios the recommended split needs more than the
     recorded levels hold; a fraction ``left_out`` is excluded because a book is missing or too thin. ``naive_splits``
     (equal, in proportion to depth, best single slot) need no model. ``gap`` is the risk-adjusted cost of the
     recommended split, out of sample minus in sample. ``warm_policies`` start with a belief from the train hours.
