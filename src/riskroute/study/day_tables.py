@@ -113,7 +113,7 @@ _AMOUNTS = ("foreseen", "cost", "fees", "impact", "exploration")
 
 def notional() -> polars.Expr:
     """Return an expression for the value of an order at the arrival mid."""
-    return polars.col("quantity") * polars.col("mid") * polars.col("multiplier")
+    return polars.col("quantity") * polars.col("mid").abs() * polars.col("multiplier")
 
 
 @dataclass(frozen=True, eq=False)
