@@ -44,6 +44,12 @@ STUDY: Meanings = {
         "",
         "`reg-nms` (order protection) or `none`. Default: `reg-nms` for synthetic days and US equities, else `none`.",
     ),
+    "queue": (
+        "",
+        "Queue positions at venues whose trades have no order ids: `pessimistic`, `proportional`, `power`, "
+        "`optimistic`, or `exact` (no limit orders there). Default: `pessimistic`; see [Estimated queue "
+        "positions](backtest.md#estimated-queue-positions).",
+    ),
     "stresses": ("", "Whether to stress-test the selected router and the benchmark rule."),
     "fees": ("", "A fee schedule for recorded days, see [below](#feestoml)."),
     "pools": ("", "Dark pools, see below. Default: those of the market."),
@@ -157,8 +163,20 @@ VENUES: Meanings = {
 FEES: Meanings = {
     "venue": ("market identifier code", "The venue."),
     "from": ("day", "First day of the entry; a later entry of the same venue replaces it."),
-    "taker": ("dollars per share", "Fee for taking liquidity; a rebate is negative."),
-    "maker": ("dollars per share", "Fee for a passive fill; a rebate is negative."),
+    "taker": (
+        "see [fees](backtest.md#fees)",
+        "Fee for taking liquidity, such as `0.003 per share` or `10 bps`, or a table of `fee`, `minimum`, `maximum`; a "
+        "rebate is negative.",
+    ),
+    "maker": ("as `taker`", "Fee for a passive fill."),
+    "symbol": ("", "The only symbol of the entry, which takes precedence over entries for all symbols."),
+    "currency": ("", "Currency of the amounts; default: the quote currency."),
+    "conversion": ("quote currency", "Value of 1 of the fee currency; not needed for basis points."),
+    "volume": (
+        "currency or quantity",
+        "Own trailing volume at the venue, such as `3,000,000 USDT`; it selects the tier.",
+    ),
+    "tiers": ("", "Tables of `volume`, `taker` and `maker`: fees from a larger volume on, the smallest volume first."),
 }
 
 LIVE: Meanings = {

@@ -15,6 +15,7 @@ import textwrap
 import types
 import typing
 from collections.abc import Iterable, Iterator
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +62,7 @@ WIDTH = 120
 NOT_IN_FILES = {"prior"}  # parameters that are objects cannot be written in TOML
 BEYOND = 10**15  # larger upper bounds are not printed
 
-_WORDS = {int: "integer", float: "number", str: "text", Path: "path", bool: "flag", dt.date: "date"}
+_WORDS = {int: "integer", float: "number", Decimal: "number", str: "text", Path: "path", bool: "flag", dt.date: "date"}
 
 CLI_HEAD = """\
 # Commands
@@ -148,7 +149,7 @@ FEES_HEAD = """\
 
 A fee schedule, one `[[fees]]` section per venue and first day; [fees.toml](fees.toml) is an example. Pass the file as
 `--fees` to `riskroute market calibrate`, `riskroute backtest` and `riskroute study`, or as `fees` in the configuration
-of a study. `riskroute live export` writes such a file. All four keys are required.
+of a study. `riskroute live export` writes such a file.
 """
 
 
@@ -229,7 +230,11 @@ def configuration_page() -> str:
             VENUES_HEAD,
             _keys("venues.toml", _of_fields(VenueModel, venues), VENUES),
             FEES_HEAD,
-            _keys("fees.toml", _of_fields(Fee, fees), FEES),
+            _keys(
+                "fees.toml",
+                _of_fields(Fee, fees) | dict.fromkeys(("taker", "maker"), ("text or table", "required")),
+                FEES,
+            ),
         ]
     )
 

@@ -32,6 +32,7 @@ from riskroute.routers.context import Context, ContextPool
 from riskroute.routers.execution import Execution, ExecutionChild
 from riskroute.routers.plan import Plan
 from riskroute.routers.router import Router
+from riskroute.routing.fees import fee_rows
 from riskroute.simulation import execute_plan as simulated
 from riskroute.simulation.exchange import BEYOND, Exchange, Latency
 
@@ -178,7 +179,7 @@ def exchange_of(case: Case) -> Exchange:
         tables[quote.venue] = polars.DataFrame(columns, schema_overrides=overrides)
     pools: Any = ScriptedPools(case)
     queue: Any = ScriptedQueue(case)
-    return Exchange(DayBooks.of_tables(tables), np.array(TAKERS), np.array(MAKERS), pools, queue, Latency(LIT, DARK))
+    return Exchange(DayBooks.of_tables(tables), fee_rows(TAKERS), fee_rows(MAKERS), pools, queue, Latency(LIT, DARK))
 
 
 def no_queue(case: Case, kind: str, venue: str) -> bool:

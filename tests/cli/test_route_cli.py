@@ -32,15 +32,15 @@ def test_the_answer_is_printed_and_written(books: Path, tmp_path: Path, capsys: 
     assert answer["limit"] == answer["dark"] == {}
     assert answer["cost_if_filled"] == answer["cost_if_swept"] == answer["expected_cost"]
     assert answer["children"] == [
-        {"kind": "take", "place": "A", "quantity": 100, "limit": 10.0, "fee": 0.003},
-        {"kind": "take", "place": "B", "quantity": 200, "limit": 9.99, "fee": -0.002},
+        {"kind": "take", "place": "A", "quantity": 100, "limit": 10.0, "fee": "0.003 per share"},
+        {"kind": "take", "place": "B", "quantity": 200, "limit": 9.99, "fee": "-0.002 per share"},
     ]
     assert (answer["estimated_quantity"], answer["warnings"]) == (0, [])
     said = capsys.readouterr()
     assert said.err == ""
     assert [line.split() for line in said.out.splitlines()[:4:3]] == [
-        ["kind", "place", "shares", "limit", "price", "fee,", "USD", "per", "share"],
-        ["take", "B", "200", "9.99", "-0.002"],
+        ["kind", "place", "shares", "limit", "price", "fee"],
+        ["take", "B", "200", "9.99", "-0.002", "per", "share"],
     ]
     assert "sell 300 shares at a mid of 10.01, cost with fees 3.90 USD (12.99 bps)" in said.out
     assert "returns 2,999.10 USD" in said.out
@@ -168,3 +168,18 @@ def test_files_that_hold_no_books(text: str, tmp_path: Path, capsys: pytest.Capt
     path.write_text(text)
     assert run_app(["route", str(path), "--side", "sell", "--shares", "1"]) == 2
     assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_a_declared_instrument_is_that_of_the_ticket(
+    books: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "instruments.toml"
+    file.write_text('[instruments.ACME]\ntick = 0.02\ncurrency = "GBP"\n[instruments.BOLT]\nprotection = "reg-nms"\n')
+    words = ["route", str(books), "--side", "sell", "--shares", "300", "--instruments", str(file)]
+    assert run_app([*words, "--symbol", "ACME"]) == 0
+    assert run_app([*words, "--symbol", "BOLT", "--protection", "reg-nms"]) == 0
+    capsys.readouterr()
+    assert run_app(words) == 2
+    assert "--symbol must be one of ACME, BOLT, was None" in capsys.readouterr().err
+    assert run_app([*words, "--symbol", "ACME", "--protection", "reg-nms"]) == 2
+    assert "declares as none; was 'reg-nms'" in capsys.readouterr().err

@@ -22,7 +22,8 @@ from riskroute.live.state.events import Accepted, MarketObserved, Quoted
 from riskroute.live.state.orders import NANO, MarketTrade, ParentOrder, VenueQuote
 from riskroute.market.clock import SECOND
 from riskroute.market.day_books import DayBooks
-from riskroute.market.queue_fills import ACTION, PRICE_UNITS, QueueReplay
+from riskroute.market.price_keys import PRICE_UNITS
+from riskroute.market.queue_fills import ACTION, QueueReplay
 from riskroute.routers.context import Context
 from riskroute.routers.execution import OUTFLOW_SECONDS, PUBLIC_AFTER
 from riskroute.routers.public_data import PublicData
@@ -85,7 +86,7 @@ def test_public_outcomes_match_those_of_a_backtest(day: tuple[DayBooks, dict[str
     """Later market and takes are the same; an outflow is no larger than the true one, and says who is filled."""
     books, events = day
     queue = QueueReplay(books, events)
-    fees = np.zeros(len(books.venues))
+    fees = np.zeros((len(books.venues), 2))
     exchange = Exchange(books, fees, fees, None, queue, Latency(0.0, 0.0))
     same = different = filled = 0
     for k, moment in enumerate(

@@ -100,7 +100,7 @@ def test_profits_have_the_exact_moments_on_a_deep_book() -> None:
     """On one deep level profit is linear in the fill, so its mean and variance follow from the fill's."""
     pool, quantities = DarkPool(presence=0.4, tail=1.1, improvement=0.2, fee=0.001), [1, 5, 25]
     books = books_of([SPREAD] * 20, sizes=(100.0, 100.0))
-    profits = pool.profits(books, quantities, seed=5, taker_fee=0.003, draws=5000).profits
+    profits = pool.profits(books, quantities, seed=5, taker_fee=(0.003, 0.0), draws=5000).profits
     per_fill, per_rest = 0.2 * 0.01 - 0.001, -0.01 - 0.003
     mean = per_rest * np.array(quantities) + (per_fill - per_rest) * pool.mean_fill(quantities)
     variance = (per_fill - per_rest) ** 2 * pool.fill_variance(quantities)
@@ -125,7 +125,7 @@ def test_exact_moments_equal_those_of_the_distribution_written_out(pool: DarkPoo
 def test_profits_equal_a_loop_over_shares(pool: DarkPool, seed: int, side: str, draws: int) -> None:
     books = books_of([SPREAD, (9.0, 9.5, 10.0, 11.0), (float("nan"), 9.9, 10.0, float("nan"))])
     quantities = [1, 7, 30, 45, 70, 71, 90]
-    outcome = pool.profits(books, quantities, seed=seed, side=side, taker_fee=0.002, draws=draws)
+    outcome = pool.profits(books, quantities, seed=seed, side=side, taker_fee=(0.002, 0.001), draws=draws)
     hidden = pool.hidden_sizes(3 * draws, seed=seed)
     assert outcome.filled.tolist() == [[min(q, size) for q in quantities] for size in hidden.tolist()]
     for row, filled in enumerate(outcome.filled):
@@ -135,7 +135,7 @@ def test_profits_equal_a_loop_over_shares(pool: DarkPool, seed: int, side: str, 
         half = (books.ask_px[book, 0] - books.bid_px[book, 0]) / 2
         for k, quantity in enumerate(quantities):
             rest = quantity - filled[k]
-            lost = sum(abs(price - books.mid[book]) + 0.002 for price in shares[:rest])
+            lost = sum(abs(price - books.mid[book]) + 0.002 + 0.001 * price for price in shares[:rest])
             expected = filled[k] * (pool.improvement * half - pool.fee) - lost if rest <= len(shares) else np.nan
             np.testing.assert_allclose(outcome.profits[row, k], expected, atol=1e-9)
 
@@ -210,7 +210,7 @@ def test_bad_parameters_are_named(change: dict[str, Any], message: str) -> None:
         ({"quantities": []}, "quantities must be one or more strictly ascending integers"),
         ({"side": "short"}, "side must be one of buy, sell, was 'short'"),
         ({"seed": -1}, "seed must be a non-negative integer, was -1"),
-        ({"taker_fee": float("inf")}, "taker_fee must be a finite number, was inf"),
+        ({"taker_fee": (float("inf"), 0.0)}, "taker_fee must be finite, was inf"),
         ({"draws": 0}, "draws must be a positive integer, was 0"),
     ],
 )

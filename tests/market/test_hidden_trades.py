@@ -118,7 +118,7 @@ def test_they_are_nobodys_place_in_a_queue(imported: tuple[Recording, RecordingS
 def test_routers_see_them_with_what_was_displayed(imported: tuple[Recording, RecordingStore]) -> None:
     """350 shares traded where 100 were displayed; at the mid nobody knows whose 70 shares they were."""
     replay = replay_of(*imported)
-    exchange = Exchange(replay.books, np.zeros(1), np.zeros(1), queue=replay)
+    exchange = Exchange(replay.books, np.zeros((1, 2)), np.zeros((1, 2)), queue=replay)
     told = exchange.public_trades(0, MIDNIGHT + OPEN + 4 * SECOND)
     assert told == {"XNAS": {"ask": [(70, 0), (350, 100)], "bid": [(70, 0)]}}
     router = HiddenRule(delta=0.5)
@@ -148,7 +148,7 @@ def test_days_keep_them_whatever_is_made_of_them(imported: tuple[Recording, Reco
 
 def executed(replay: QueueReplay, second: float, plan: dict[str, Any], shares: int = 400) -> list[tuple[str, int, int]]:
     """Children of an order to buy that arrives at a second: kind, shares sent and filled."""
-    exchange = Exchange(replay.books, np.zeros(1), np.zeros(1), queue=replay, latency=Latency(0.001, 0.001))
+    exchange = Exchange(replay.books, np.zeros((1, 2)), np.zeros((1, 2)), queue=replay, latency=Latency(0.001, 0.001))
     time = MIDNIGHT + OPEN + int(second * SECOND)
     context = rr.routers.Context("o", "buy", shares, exchange.venue_books(time), time=time)
     done = execute_plan(exchange, 0, context, Plan("o", **plan).checked(context))
@@ -176,7 +176,7 @@ def two_venues(folder: Path) -> Exchange:
     recordings = (one, second)
     books = DayBooks.of_tables({each.venue: store.snapshots(each) for each in recordings})
     replay = QueueReplay(books, {each.venue: store.events(each) for each in recordings})
-    return Exchange(books, np.zeros(2), np.zeros(2), queue=replay)
+    return Exchange(books, np.zeros((2, 2)), np.zeros((2, 2)), queue=replay)
 
 
 def test_a_router_that_has_seen_them_pays_less_than_the_sweep(tmp_path: Path) -> None:

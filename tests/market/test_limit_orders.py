@@ -216,8 +216,10 @@ def test_fees_are_paid_on_what_they_are_for() -> None:
     """Of 6 shares 4 fill a cent above the middle, 2 cross a cent below it."""
     tables = snapshot_table([BOOK], 1), events_of(("F", 10.02, 9, 7, 0))
     for maker, taker, expected in ((0, 0, 0.02), (-0.002, 0, 0.028), (0, 0.003, 0.014), (0.001, 0.001, 0.014)):
-        outcome = limit_profits(*tables, DAY, [6], maker_fee=maker, taker_fee=taker)
+        outcome = limit_profits(*tables, DAY, [6], maker_fee=(maker, 0.0), taker_fee=(taker, 0.0))
         assert outcome.profits[0, 0] == pytest.approx(expected, abs=1e-12)
+    outcome = limit_profits(*tables, DAY, [6], maker_fee=(0.0, 1e-4), taker_fee=(0.0, 1e-3))
+    assert outcome.profits[0, 0] == pytest.approx(0.02 - 4 * 10.02e-4 - 2 * 10.00e-3, abs=1e-9)
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -259,8 +261,11 @@ def test_bad_tables_are_named() -> None:
     good = events_of(("A", 10.02, 4, 9, 0), ("C", 10.02, 4, 9, 0))
     for bad, message in (
         (good.drop("order_id", "side"), "missing side, order_id"),
-        (good.with_columns(action=polars.lit("X")), "action must be one of A, C, F, M, was X"),
-        (good.with_columns(action=polars.lit(None, dtype=polars.String)), "action must be one of A, C, F, M, was None"),
+        (good.with_columns(action=polars.lit("X")), "action must be one of A, C, F, M, T, was X"),
+        (
+            good.with_columns(action=polars.lit(None, dtype=polars.String)),
+            "action must be one of A, C, F, M, T, was None",
+        ),
         (good.reverse(), "events must be sorted by sequence"),
         (good.with_columns(ts_event=polars.col("ts_event").reverse()), "events must be sorted by ts_event"),
     ):

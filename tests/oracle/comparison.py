@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -13,7 +15,8 @@ from zoneinfo import ZoneInfo
 import polars as pl
 
 import riskroute as rr
-from oracle import MILLISECOND, SECOND, Market, Order, clairvoyant, play
+from oracle import MILLISECOND, SECOND, Charge, Market, Order, clairvoyant, play
+from riskroute.core.instrument import SHARES, Instrument
 from riskroute.market import ReadingOptions, import_files
 from riskroute.routing.fees import Fee, FeeSchedule
 from riskroute.simulation.backends import Backend
@@ -46,17 +49,17 @@ class Conditions:
 
 def played(
     folder: Path,
-    fees: Mapping[str, tuple[float, float]],
+    fees: Mapping[str, tuple[Charge, Charge]],
     given: Conditions,
     *,
     kept: Path,
     routers: Sequence[str] = ROUTERS,
+    instrument: Instrument = SHARES,
 ) -> Any:
     """Play the simple rules on the recordings of a folder."""
-    since = dt.date(2000, 1, 1)
     return rr.backtest(
         folder,
-        fees=FeeSchedule([Fee(name, since, *both) for name, both in fees.items()]),
+        fees=schedule(fees, instrument),
         routers=[*routers, Post()],
         kept=kept,
         backend=Backend("local", 1),
@@ -70,10 +73,32 @@ def played(
     ).tables
 
 
-def recorded(paths: Mapping[str, Sequence[Path]], folder: Path, zone: str | None = None) -> Path:
+def schedule(fees: Mapping[str, tuple[Charge, Charge]], instrument: Instrument) -> FeeSchedule:
+    """Write fees as a user would, in money per quantity of 1 and per order."""
+    since, one, value = (
+        dt.date(2000, 1, 1),
+        instrument.quantity.removesuffix("s"),
+        instrument.unit * instrument.multiplier,
+    )
+    written = []
+    for name, both in fees.items():
+        tables: list[Any] = []
+        for fee in both:
+            amount = Decimal(f"{fee.per_share:.9f}") * instrument.multiplier
+            limits = {"minimum": fee.least, "maximum": fee.most}
+            table = {"fee": f"{amount} per {one} + {fee.bps!r} bps" if amount else f"{fee.bps!r} bps"}
+            tables.append(table | {key: Decimal(most) * value for key, most in limits.items() if abs(most) < math.inf})
+        written.append(Fee(name, since, *tables))
+    return FeeSchedule(written)
+
+
+def recorded(
+    paths: Mapping[str, Sequence[Path]], folder: Path, zone: str | None = None, instrument: Instrument = SHARES
+) -> Path:
     """Import files by venue; those of venue "" name their venues themselves."""
+    declared = {} if instrument is SHARES else {instrument.symbol: instrument}
     for venue, files in paths.items():
-        import_files(list(files), folder, ReadingOptions(venue=venue or None, zone=zone))
+        import_files(list(files), folder, ReadingOptions(venue=venue or None, zone=zone, instruments=declared))
     return folder
 
 
@@ -133,7 +158,7 @@ def _within_hours(order: Order, given: Conditions, zone: str) -> list[str]:
 
 def oracle_market(
     books: Mapping[str, pl.DataFrame],
-    fees: Mapping[str, tuple[float, float]],
+    fees: Mapping[str, tuple[Charge, Charge]],
     events: Mapping[str, pl.DataFrame] | None,
     given: Conditions,
 ) -> Market:

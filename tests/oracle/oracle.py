@@ -41,6 +41,23 @@ class Fill(NamedTuple):
     fee: float
 
 
+class Charge(NamedTuple):
+    """A fee: dollars a share, basis points of the price, and the least and the most that an order pays."""
+
+    per_share: float = 0.0
+    bps: float = 0.0
+    least: float = -math.inf
+    most: float = math.inf
+
+    def at(self, price: float) -> float:
+        """Return the fee of a share at a price."""
+        return self.per_share + self.bps / 1e4 * abs(price)
+
+    def at_least(self, price: float, shares: int) -> float:
+        """Return the least that a share can pay as part of an order of so many shares."""
+        return min(self.at(price), self.most / shares)
+
+
 def decimal(value: float) -> float:
     """Return a sum of prices and fees without the noise of binary fractions: 10.01 + 0.02 is 10.00 + 0.03."""
     return float(f"{value:.12g}")
@@ -67,7 +84,7 @@ class Market:
     def __init__(
         self,
         books: Mapping[str, pl.DataFrame],
-        fees: Mapping[str, tuple[float, float]],
+        fees: Mapping[str, tuple[Charge, Charge]],
         events: Mapping[str, pl.DataFrame] | None = None,
         *,
         protected: bool = False,
@@ -99,12 +116,12 @@ class Market:
         asks, bids = ([price for _, price, _ in self.quotes(time, sign)] for sign in (1, -1))
         return (min(asks) + max(bids)) / 2 if asks and bids else None
 
-    def ordered(self, quotes: Iterable[Quote], sign: int, takers: Sequence[float] | None = None) -> list[Quote]:
+    def ordered(self, quotes: Iterable[Quote], sign: int, takers: Sequence[Charge] | None = None) -> list[Quote]:
         """Levels as a sweep takes them; the sort is stable, so that ties go to the venue listed first."""
         fees = self.takers if takers is None else takers
 
         def key(quote: Quote) -> tuple[float, float, int]:
-            price, after = decimal(sign * quote[1]), decimal(sign * quote[1] + fees[quote[0]])
+            price, after = decimal(sign * quote[1]), decimal(sign * quote[1] + fees[quote[0]].at(quote[1]))
             return (price, after, -quote[2]) if self.protected else (after, price, -quote[2])
 
         return sorted(quotes, key=key)
@@ -177,6 +194,7 @@ class Execution:
 
     def walk(self, time: int, venue: int, shares: int, limit: float = math.inf) -> None:
         """Take shares at a venue level by level, no worse than a signed limit; hidden ones behind the displayed."""
+        found: list[Fill] = []
         for price, there in self.remaining(time, venue):
             if self.sign * price > limit:
                 break
@@ -186,12 +204,17 @@ class Execution:
             hidden = self.market.hidden(venue, price, time) - self.met[venue, price]
             hidden = max(min(shares - shown, hidden), 0)
             self.met[venue, price] += hidden
-            for some in (shown, hidden):
-                if some:
-                    name = self.market.venues[venue]
-                    self.fills.append(Fill(time, name, some, price, self.market.takers[venue]))
+            found += [Fill(time, self.market.venues[venue], some, price, 0.0) for some in (shown, hidden) if some]
             shares -= shown + hidden
             self.left -= shown + hidden
+        self.charge(found, self.market.takers[venue])
+
+    def charge(self, fills: Sequence[Fill], fee: Charge) -> None:
+        """Add the fills of a child; what its least or most fee changes is spread evenly over its shares."""
+        whole = sum(fill.shares * fee.at(fill.price) for fill in fills)
+        change = min(max(whole, fee.least), fee.most) - whole
+        shares = sum(fill.shares for fill in fills)
+        self.fills += [fill._replace(fee=fee.at(fill.price) + change / shares) for fill in fills]
 
     def sweep(self, time: int, *, best_only: bool = False) -> None:
         quotes = [(v, *level) for v in self.market.all for level in self.remaining(time, v) if level[1] > 0]
@@ -216,16 +239,18 @@ class Execution:
 
     def post(self, venue: int, begin: int, end: int) -> None:
         price, fills = self.market.queue_fills(venue, self.sign, begin, end)
+        found: list[Fill] = []
         for time, size in fills:
             some = min(size, self.left)
             if some:
-                self.fills.append(Fill(time, self.market.venues[venue], some, price, self.market.makers[venue]))
+                found.append(Fill(time, self.market.venues[venue], some, price, 0.0))
             self.left -= some
+        self.charge(found, self.market.makers[venue])
 
     def estimate(self, time: int) -> None:
         if self.left:
-            money, fee = beyond(self.market, self.order, self.mid, time, self.left)
-            self.fills.append(Fill(time, "", self.left, float(money) / self.left, fee))
+            money, fees = beyond(self.market, self.order, self.mid, time, self.left)
+            self.fills.append(Fill(time, "", self.left, float(money) / self.left, float(fees) / self.left))
             self.left = 0
 
     @property
@@ -247,20 +272,22 @@ def totals(quotes: Iterable[Quote], shares: int) -> dict[int, tuple[int, float]]
     return found
 
 
-def beyond(market: Market, order: Order, mid: float, time: int, shares: int | np.ndarray) -> tuple[Any, float]:
-    """Estimated money for so many shares beyond everything displayed at a time, and their fee: an integral."""
+def beyond(market: Market, order: Order, mid: float, time: int, shares: int | np.ndarray) -> tuple[Any, Any]:
+    """Estimated money for so many shares beyond everything displayed at a time: an integral; and their fees."""
     quotes = market.quotes(time, order.sign) or market.quotes(order.time, order.sign)
     levels = market.ordered(quotes, order.sign)
     depth, (venue, last, _) = sum(size for _, _, size in levels), levels[-1]
     away = order.sign * (last - mid)
+    money: Any
     if away <= 0:
         money = shares * last
-    elif order.sign > 0:
-        money = shares * (mid + away * (1 + shares / (2 * depth)))
+    elif order.sign > 0 or last <= 0:
+        money = shares * (mid + order.sign * away * (1 + shares / (2 * depth)))
     else:
         ratio = away / (mid - away)
         money = mid * depth / ratio * np.log1p(ratio / (1 + ratio) * shares / depth)
-    return money, market.takers[venue]
+    fee: Charge = market.takers[venue]
+    return money, shares * fee.per_share + fee.bps / 1e4 * abs(money)
 
 
 def play(market: Market, order: Order, rule: str, venue: int = 0) -> Execution:
@@ -271,7 +298,7 @@ def play(market: Market, order: Order, rule: str, venue: int = 0) -> Execution:
     if rule == "sweep":
         children = totals(market.ordered(quotes, sign), order.shares)
     elif rule == "raw-sweep":
-        children = totals(market.ordered(quotes, sign, [0.0] * len(market.venues)), order.shares)
+        children = totals(market.ordered(quotes, sign, [Charge()] * len(market.venues)), order.shares)
     elif rule == "nbbo":
         best = min(sign * price for _, price, _ in quotes)
         children = totals(market.ordered([q for q in quotes if sign * q[1] == best], sign), order.shares)
@@ -307,10 +334,13 @@ def clairvoyant(market: Market, order: Order) -> float:
     offers: Offers = []
     for venue in market.all:
         for price, shares in displayed(market, order, venue, first, deadline).items():
-            offers.append((order.sign * (price - one.mid) + market.takers[venue], shares))
+            offers.append((order.sign * (price - one.mid) + market.takers[venue].at_least(price, order.shares), shares))
         posts = [market.queue_fills(venue, order.sign, begin, end) for begin in (first, second) if begin < end]
         offers += better([
-            (order.sign * (price - one.mid) + market.makers[venue], sum(size for _, size in fills))
+            (
+                order.sign * (price - one.mid) + market.makers[venue].at_least(price, order.shares),
+                sum(size for _, size in fills),
+            )
             for price, fills in posts if fills
         ])  # fmt: skip
     offers.sort()
@@ -319,8 +349,8 @@ def clairvoyant(market: Market, order: Order) -> float:
     found = []
     for when in {max(end, first), max(end, second)}:
         number = np.arange(max(order.shares - int(offered[-1]), 0), order.shares + 1)  # shares that are estimated
-        money, fee = beyond(market, order, one.mid, when, number)
-        estimated = order.sign * (money - number * one.mid) + number * fee
+        money, fees = beyond(market, order, one.mid, when, number)
+        estimated = order.sign * (money - number * one.mid) + fees
         found.append(np.min(estimated + np.interp(order.shares - number, offered, costs)))
     return float(min(found))
 

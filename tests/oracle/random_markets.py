@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -11,7 +13,8 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import polars as pl
 
-from oracle import MILLISECOND, SECOND
+from oracle import MILLISECOND, SECOND, Charge
+from riskroute.core.instrument import SHARES, Instrument
 
 DATE = dt.date(2019, 3, 4)
 WARMING = 60  # seconds in which a backtest lets the books of a day fill up; they are nearly empty here
@@ -28,9 +31,20 @@ class Shape:
     seconds: int = 30  # after the warming
     largest_fee: float = 0.015  # dollars a share, paid or received; more than a tick
     fee_step: float = 0.0005  # half a cent makes many ties after fees
+    bps: bool = False  # whether fees are also -5 to 30 basis points of the price
+    limited: bool = False  # whether an order pays at least, or at most, some amount
     most: int = 300  # shares a level
     zone: str = "America/New_York"
     events: bool = False
+    unit: str = "1"  # quantity of a share: files have multiples of it
+    multiplier: str = "1"
+
+    @property
+    def instrument(self) -> Instrument:
+        if (self.unit, self.multiplier) == ("1", "1"):
+            return SHARES
+        unit, multiplier = Decimal(self.unit), Decimal(self.multiplier)
+        return Instrument("ZZ", unit=unit, multiplier=multiplier, quantity="contracts", zone=self.zone)
 
     @property
     def names(self) -> list[str]:
@@ -41,11 +55,20 @@ class Shape:
         """Ten o'clock in the market's zone, UTC nanoseconds."""
         return int(dt.datetime.combine(DATE, dt.time(10), ZoneInfo(self.zone)).timestamp()) * SECOND
 
-    def fees(self) -> dict[str, tuple[float, float]]:
+    def fees(self) -> dict[str, tuple[Charge, Charge]]:
         rng, most = np.random.default_rng([self.seed, 1]), round(self.largest_fee / self.fee_step)
         steps = rng.integers(-most, most + 1, (self.venues, 2)).tolist()
-        fees = [(self.fee_step * taker, self.fee_step * maker) for taker, maker in steps]
-        return dict(zip(self.names, fees, strict=True))
+        return {
+            name: (self.charge(rng, both[0]), self.charge(rng, both[1]))
+            for name, both in zip(self.names, steps, strict=True)
+        }
+
+    def charge(self, rng: np.random.Generator, steps: int) -> Charge:
+        """Return a fee of so many steps a share, and what else orders are charged."""
+        per_share = round(steps * self.fee_step, 9)
+        bps = int(rng.integers(-10, 61)) / 2 if self.bps else 0.0
+        least, most = (0.25, 5.0) if self.limited else (-math.inf, math.inf)
+        return Charge(per_share, bps, *[(least, most), (-math.inf, most), (-math.inf, math.inf)][int(rng.integers(3))])
 
     def stamps(self, rng: np.random.Generator) -> np.ndarray:
         """Times of snapshots: bursts of milliseconds, and gaps after which books are stale."""
@@ -85,7 +108,10 @@ class Shape:
 
     def write(self, folder: Path, books: dict[str, pl.DataFrame]) -> list[Path]:
         """Write tables as files; every second market has one file for all venues."""
-        frames = [table.with_columns(venue=pl.lit(name), symbol=pl.lit("ZZ")) for name, table in books.items()]
+        named = {name: table.with_columns(venue=pl.lit(name), symbol=pl.lit("ZZ")) for name, table in books.items()}
+        sizes = pl.selectors.contains("_sz_")
+        natural = (sizes * float(self.unit)).round(5) if self.unit != "1" else sizes
+        frames = [table.with_columns(natural) for table in named.values()]
         if self.seed % 2:
             frames = [pl.concat(frames).sort("ts_event", maintain_order=True)]
         paths = [folder / f"books{k}.{'csv' if self.seed % 3 else 'parquet'}" for k in range(len(frames))]

@@ -10,9 +10,12 @@ import pytest
 
 from comparison import Conditions
 from random_markets import Shape
+from riskroute.core.instrument import Instrument
 from riskroute.market.day_books import DayBooks
 from riskroute.market.queue_fills import QueueReplay
+from riskroute.routers.context import ContextBooks
 from riskroute.routing.consolidated import ConsolidatedBook
+from riskroute.routing.fees import fee_at
 from riskroute.simulation import clairvoyant, execute_plan, play_day
 from riskroute.study import play
 from test_random_markets import check
@@ -38,16 +41,22 @@ def price_before_fees(patch: pytest.MonkeyPatch) -> None:
 def straight_estimate(patch: pytest.MonkeyPatch) -> None:
     """Prices of sales fall along a straight line, below zero if need be."""
 
-    def beyond(self: ConsolidatedBook, shares: int) -> float:
-        worst = max(self.sign * (self.prices[self._venues[-1], self._levels[-1]] - self.mid), 0.0)
-        return float(shares * (worst * (1 + shares / (2 * self.depth)) + self.last_taker))
+    def beyond(self: ConsolidatedBook, shares: int) -> tuple[float, float]:
+        last, fees = self._last
+        worst = max(self.sign * (last - self.mid), 0.0)
+        price = self.mid + self.sign * worst * (1 + shares / (2 * self.depth))
+        return price, float(fee_at(fees, price))
 
     patch.setattr(ConsolidatedBook, "beyond", beyond)
 
 
+def fees_without_limits(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ContextBooks, "order_fee", lambda _self, _venue, total, **_: total)
+
+
 def hours_ignored(patch: pytest.MonkeyPatch) -> None:
     session = play._session
-    patch.setattr(play, "_session", lambda books, date, *_: session(books, date, None, "UTC"))
+    patch.setattr(play, "_session", lambda books, date, *_: session(books, date, None, Instrument(zone="UTC")))
     patch.setattr(play, "_configured_hours", lambda *_: (0, 2**62))
 
 
@@ -83,6 +92,7 @@ LARGE, SMALL = (300, 6000, 30_000), (100, 300, 1500)
 MISTAKES: dict[str, tuple[Patch, Shape, Conditions]] = {
     "five levels": (five_levels, Shape(1, 2, 12), Conditions(shares=LARGE)),
     "price before fees": (price_before_fees, Shape(6, 4, 5), Conditions(shares=SMALL)),
+    "fees without limits": (fees_without_limits, Shape(6, 4, 5, limited=True), Conditions(shares=SMALL)),
     "straight estimate": (straight_estimate, Shape(3, 2, 2), Conditions(shares=LARGE)),
     "hours ignored": (hours_ignored, Shape(4, seconds=150, zone="Asia/Tokyo"), Conditions(hours=MINUTE)),
     "old books": (old_books, Shape(6, 3, 2), Conditions(shares=SMALL)),

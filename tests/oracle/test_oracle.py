@@ -8,7 +8,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from oracle import MILLISECOND, SECOND, Market, Order, clairvoyant, play
+from oracle import MILLISECOND, SECOND, Charge, Market, Order, clairvoyant, play
 
 T = 100 * SECOND
 
@@ -29,7 +29,7 @@ def table(*rows: tuple[float, Levels, Levels]) -> pl.DataFrame:
 
 
 BIDS = [(9.99, 100)]
-FEES = {"A": (0.0, 0.0), "B": (0.0, 0.0)}
+FEES = {"A": (Charge(), Charge()), "B": (Charge(), Charge())}
 
 
 def taken(market: Market, order: Order, rule: str = "sweep") -> list[tuple[str, int, float]]:
@@ -47,7 +47,7 @@ def test_the_oracle_has_no_code_of_the_product() -> None:
 def test_protection_decides_whether_price_or_fees_come_first() -> None:
     """A asks 10.00 and charges two cents, B asks 10.01 and pays half a cent; the mid is 9.995."""
     books = {"A": table((99, BIDS, [(10.00, 100)])), "B": table((99, BIDS, [(10.01, 100)]))}
-    fees = {"A": (0.02, 0.0), "B": (-0.005, 0.0)}
+    fees = {"A": (Charge(0.02), Charge()), "B": (Charge(-0.005), Charge())}
     order = Order(T, 1, 100, 0.0)
     free, protected = (play(Market(books, fees, protected=rule), order, "sweep") for rule in (False, True))
     assert free.cost == pytest.approx(100 * (0.015 - 0.005))
@@ -59,10 +59,20 @@ def test_protection_decides_whether_price_or_fees_come_first() -> None:
 def test_ties_after_fees_go_to_the_larger_level_and_then_to_the_first_venue() -> None:
     """10.00 + 0.03 and 10.01 + 0.02 are equal in decimals, not in binary; the better price is taken first."""
     books = {"A": table((99, BIDS, [(10.01, 90)])), "B": table((99, BIDS, [(10.00, 50)]))}
-    market = Market(books, {"A": (0.02, 0.0), "B": (0.03, 0.0)})
+    market = Market(books, {"A": (Charge(0.02), Charge()), "B": (Charge(0.03), Charge())})
     assert taken(market, Order(T, 1, 60, 0.0)) == [("B", 50, 10.00), ("A", 10, 10.01)]
     books = {"A": table((99, BIDS, [(10.00, 50)])), "B": table((99, BIDS, [(10.00, 60)]))}
     assert taken(Market(books, FEES), Order(T, 1, 10, 0.0)) == [("B", 10, 10.00)]
+
+
+def test_fees_are_paid_on_the_price_and_within_what_an_order_pays() -> None:
+    """At 10.01 and 10 bps a share costs 10.02001, more than 10.02 without a fee; a dollar is the most a child pays."""
+    books = {"A": table((99, BIDS, [(10.01, 900)])), "B": table((99, BIDS, [(10.02, 50)]))}
+    fees = {"A": (Charge(bps=10.0, most=1.0), Charge()), "B": (Charge(least=0.2), Charge())}
+    one = play(Market(books, fees), Order(T, 1, 450, 0.0), "sweep")
+    assert [(fill.venue, fill.shares) for fill in one.fills] == [("B", 50), ("A", 400)]
+    assert sum(fill.shares * fill.fee for fill in one.fills) == pytest.approx(0.2 + 1.0)
+    assert clairvoyant(Market(books, fees), Order(T, 1, 450, 0.0)) == pytest.approx(450 * (10.01 - 10.0 + 1.0 / 450))
 
 
 def test_shares_beyond_the_display_are_estimated() -> None:

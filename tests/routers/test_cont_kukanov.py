@@ -36,6 +36,7 @@ from riskroute.routers.plan import Plan
 from riskroute.routers.public_data import PublicData, PublicMarketAtHorizon, PublicQueueOutflow
 from riskroute.routers.router import Router
 from riskroute.routers.rules import SweepRule
+from riskroute.routing.fees import fee_rows
 from riskroute.simulation.play_day import TradingDay, play_day, spaced_orders
 from router_cases import sale
 
@@ -189,7 +190,7 @@ def day(half_hour: rr.market.RecordingStore) -> TradingDay:
     books: DayBooks = DayBooks.of_tables({one.venue: half_hour.snapshots(one) for one in recordings}, levels=5)
     queue = QueueReplay(books, {one.venue: half_hour.events(one) for one in recordings})
     orders = spaced_orders(books, 60, 20, horizon=30.0, rng=np.random.default_rng(0))
-    fees = np.array([0.003, -0.001, 0.002]), np.array([-0.002, 0.002, -0.001])
+    fees = fee_rows([0.003, -0.001, 0.002]), fee_rows([-0.002, 0.002, -0.001])
     pools = (rr.DarkMarketPool("P", 0.5), rr.DarkMarketPool("Q", 0.2))
     return TradingDay("d", books, orders, *fees, pools, queue)
 

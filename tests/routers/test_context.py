@@ -81,7 +81,22 @@ def changed(path: str, value: Any) -> dict[str, Any]:
             {},
             "best bid of A must be below its best ask, was 10.02 and 10.02",
         ),
-        (changed("venues.A.taker", 30), {}, "taker of A must be a number of at least -10 and of at most 10, was 30"),
+        (changed("venues.A.taker", 30), {}, "taker fee of A must be at most 10 per share in magnitude, was 30"),
+        (
+            changed("venues.A.taker", "1 EUR per share"),
+            {},
+            "taker fee of A must be in USD, was in EUR",
+        ),
+        (
+            changed("venues.A.maker", "1 per contract"),
+            {},
+            "maker fee of A is per contract, but the instrument is counted in shares; state it per share, or in bps",
+        ),
+        (
+            changed("pools.P.fee", "10 bps"),
+            {},
+            "fee of P must be an amount per quantity such as '0 per share', was 10 bps",
+        ),
         (changed("pools.P.price", 3), {}, "unknown field 'price' in pool P; fields are fee, improvement"),
         (
             changed("extra", 1),
@@ -129,7 +144,7 @@ def test_an_order_must_be_whole(missing: str) -> None:
 def test_arrays_of_different_shapes_are_refused() -> None:
     one, two = np.ones((1, 2)), np.ones((1, 3))
     with pytest.raises(RiskrouteError, match=r"ask_px must have shape \(1, 2\), was \(1, 3\)"):
-        ContextBooks(("A",), one, one, two, two, np.zeros(1), np.zeros(1))
+        ContextBooks(("A",), one, one, two, two, np.zeros((1, 2)), np.zeros((1, 2)))
 
 
 def test_a_pool_far_from_the_market_is_refused() -> None:

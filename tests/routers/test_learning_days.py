@@ -24,6 +24,7 @@ from riskroute.routers.policy_router import PolicyRouter
 from riskroute.routers.public_data import PublicData
 from riskroute.routers.registry import ROUTERS, make_router, restore_router
 from riskroute.routers.router import Router
+from riskroute.routing.fees import fee_rows
 from riskroute.simulation.play_day import TradingDay, play_day, spaced_orders
 
 
@@ -33,7 +34,7 @@ def day(half_hour: rr.market.RecordingStore) -> TradingDay:
     books = DayBooks.of_tables({one.venue: half_hour.snapshots(one) for one in recordings}, levels=5)
     queue = QueueReplay(books, {one.venue: half_hour.events(one) for one in recordings})
     orders = spaced_orders(books, 80, 40, horizon=20.0, rng=np.random.default_rng(5))
-    fees = np.array([0.003, -0.001, 0.002]), np.array([-0.002, 0.002, -0.001])
+    fees = fee_rows([0.003, -0.001, 0.002]), fee_rows([-0.002, 0.002, -0.001])
     return TradingDay("d", books, orders, *fees, (rr.DarkMarketPool("P", 0.5),), queue)
 
 

@@ -250,7 +250,7 @@ def test_where_a_reserve_stands_it_sends_more_and_pays_less() -> None:
 
     Nothing displayed forbids the latter, so children may trade through what is hidden.
     """
-    fees = np.zeros(2), np.zeros(2)
+    fees = np.zeros((2, 2)), np.zeros((2, 2))
     shown, real = (Exchange(reserve_at_a(reserve), *fees) for reserve in (0.0, 300.0))
     router, sweep, costs = HiddenRule(), SweepRule(), {"hidden+sweep": 0.0, "sweep": 0.0}
     for number in range(20):
@@ -265,7 +265,7 @@ def test_where_a_reserve_stands_it_sends_more_and_pays_less() -> None:
 
 
 def test_shares_that_are_not_there_come_back_and_are_swept() -> None:
-    exchange = Exchange(reserve_at_a(0.0), np.zeros(2), np.zeros(2))
+    exchange = Exchange(reserve_at_a(0.0), np.zeros((2, 2)), np.zeros((2, 2)))
     router = HiddenRule()
     router.on_public_data(trades_at_a(bid=[(400, 100)]))
     order = rr.routers.Context("o", "sell", 400, exchange.venue_books(1), time=1)

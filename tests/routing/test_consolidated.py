@@ -14,8 +14,9 @@ from scipy.optimize import linprog
 from riskroute.core.arrays import Floats
 from riskroute.core.errors import InputError
 from riskroute.routing.consolidated import ConsolidatedBook, cheapest_shares, displayed_cost, sweep_cost
+from riskroute.routing.fees import fee_at, fee_rows
 
-SALE = (np.array([[10.00, 9.98], [10.00, 9.99]]), np.array([[150.0, 500], [100, 300]]), np.array([0.003, -0.002]))
+SALE = (np.array([[10.00, 9.98], [10.00, 9.99]]), np.array([[150.0, 500], [100, 300]]), fee_rows([0.003, -0.002]))
 """Two venues that an order of 300 shares to sell meets."""
 
 
@@ -25,7 +26,7 @@ def sale(**more: Any) -> ConsolidatedBook:
 
 @st.composite
 def books(draw: st.DrawFn) -> ConsolidatedBook:
-    """Two to four venues of up to three levels, some of them missing, prices in cents and fees below a tick."""
+    """Two to four venues of up to three levels, some of them missing, prices in cents and fees below several ticks."""
     side = draw(st.sampled_from(["buy", "sell"]))
     venues, levels = draw(st.integers(2, 4)), draw(st.integers(1, 3))
     prices, sizes = np.full((venues, levels), np.nan), np.zeros((venues, levels))
@@ -34,7 +35,8 @@ def books(draw: st.DrawFn) -> ConsolidatedBook:
         steps = draw(st.lists(st.integers(1, 3), min_size=there, max_size=there))
         prices[v, :there] = (1000 + (1 if side == "buy" else -1) * np.cumsum(steps)) / 100
         sizes[v, :there] = draw(st.lists(st.integers(0, 6), min_size=there, max_size=there))
-    takers = np.array(draw(st.lists(st.integers(-30, 30), min_size=venues, max_size=venues))) / 1e4
+    takers = np.array(draw(st.lists(st.integers(-30, 30), min_size=2 * venues, max_size=2 * venues))) / 1e4
+    takers = takers.reshape(venues, 2) * [1.0, draw(st.sampled_from([0.0, 1.0]))]
     return ConsolidatedBook(prices, sizes, takers, mid=10.0, side=side)
 
 
@@ -44,7 +46,7 @@ def venue_cost(book: ConsolidatedBook, venue: int, shares: int) -> float:
     for price, size in zip(book.prices[venue], book.sizes[venue], strict=True):
         taken = min(shares, int(size))
         if taken:
-            cost += taken * (book.sign * (price - book.mid) + book.takers[venue])
+            cost += taken * (book.sign * (price - book.mid) + fee_at(book.takers[venue], price))
         shares -= taken
     return cost if shares == 0 else np.inf
 
@@ -114,7 +116,8 @@ def test_lots_cost_what_dynamic_programming_finds(book: ConsolidatedBook, units:
 @given(books(), st.integers(1, 20))
 def test_single_shares_cost_what_linear_programming_finds(book: ConsolidatedBook, shares: int) -> None:
     there = min(shares, book.depth)
-    costs = (book.sign * (np.nan_to_num(book.prices) - book.mid) + book.takers[:, None]).ravel()
+    prices = np.nan_to_num(book.prices)
+    costs = (book.sign * (prices - book.mid) + fee_at(book.takers[:, None], prices)).ravel()
     if there:
         found = linprog(costs, A_eq=np.ones((1, costs.size)), b_eq=[there], bounds=[(0, s) for s in book.sizes.ravel()])
         assert book.take(there).cost == pytest.approx(found.fun, abs=1e-7)
@@ -164,15 +167,15 @@ def test_a_remainder_goes_where_it_is_cheapest() -> None:
 def test_equal_prices_go_to_the_better_fee_then_to_the_larger_size_then_to_the_first() -> None:
     prices = np.full((3, 1), 10.0)
     sizes = np.array([[100.0], [200], [200]])
-    by_fee = ConsolidatedBook(prices, sizes, np.array([0.0, 0.0, -0.001]), mid=9.99, side="buy")
+    by_fee = ConsolidatedBook(prices, sizes, fee_rows([0.0, 0.0, -0.001]), mid=9.99, side="buy")
     assert by_fee.take(100).shares.tolist() == [0, 0, 100]
-    by_size = ConsolidatedBook(prices, sizes, np.zeros(3), mid=9.99, side="buy")
+    by_size = ConsolidatedBook(prices, sizes, np.zeros((3, 2)), mid=9.99, side="buy")
     assert by_size.take(100).shares.tolist() == [0, 100, 0]
 
 
 def test_under_order_protection_a_better_displayed_price_goes_first_whatever_the_fees() -> None:
     """A fee of two cents is more than the cent between the prices."""
-    prices, sizes, takers = np.array([[10.00], [10.01]]), np.full((2, 1), 100.0), np.array([0.02, 0.0])
+    prices, sizes, takers = np.array([[10.00], [10.01]]), np.full((2, 1), 100.0), fee_rows([0.02, 0.0])
     protected = ConsolidatedBook(prices, sizes, takers, mid=9.99, side="buy", protect=True)
     cheaper = ConsolidatedBook(prices, sizes, takers, mid=9.99, side="buy")
     assert protected.take(100).shares.tolist() == [100, 0]
@@ -182,14 +185,14 @@ def test_under_order_protection_a_better_displayed_price_goes_first_whatever_the
 
 def test_beyond_the_display_prices_go_on_to_worsen() -> None:
     """Two shares a dollar off; the third and fourth trade 1 to 2 dollars off, and pay the fee."""
-    book = ConsolidatedBook(np.array([[11.0]]), np.array([[2.0]]), np.array([0.1]), mid=10.0, side="buy")
+    book = ConsolidatedBook(np.array([[11.0]]), np.array([[2.0]]), fee_rows([0.1]), mid=10.0, side="buy")
     assert book.costs([1, 2, 4]).tolist() == pytest.approx([1.1, 2.2, 5.0 + 0.4])
 
 
 @pytest.mark.parametrize("depth", [1.0, 20.0])
 def test_estimated_prices_of_a_sale_stay_above_zero_and_fall(depth: float) -> None:
     """Extrapolated in a straight line, the last shares of a sale into a thin book would cost more than their price."""
-    book = ConsolidatedBook(np.array([[10.0, 6.0]]), np.full((1, 2), depth), np.zeros(1), mid=10.0, side="sell")
+    book = ConsolidatedBook(np.array([[10.0, 6.0]]), np.full((1, 2), depth), np.zeros((1, 2)), mid=10.0, side="sell")
     prices = 10.0 - np.diff(book.costs(np.arange(2 * depth, 5000)))
     assert prices[0] < 6.0
     assert (np.diff(prices) < 0).all()
@@ -201,26 +204,42 @@ def test_a_sale_mirrors_a_purchase_in_relative_prices() -> None:
     share = np.arange(10, 40)
     for side, prices in (("buy", 10.0 * (1 + 0.25 * share / 10)), ("sell", 10.0 / (1 + 0.25 * share / 10))):
         last = 12.5 if side == "buy" else 8.0
-        book = ConsolidatedBook(np.array([[last]]), np.array([[10.0]]), np.zeros(1), mid=10.0, side=side)
+        book = ConsolidatedBook(np.array([[last]]), np.array([[10.0]]), np.zeros((1, 2)), mid=10.0, side=side)
         estimated = 10.0 + book.sign * np.diff(book.costs(np.arange(10, 41)))
         assert estimated == pytest.approx(prices, abs=0.15)  # of the whole share m to m + 1, not of its beginning
 
 
+def test_fees_are_charged_on_estimated_prices() -> None:
+    """Shares 3 and 4 trade at 11.5 on average: 1 % of that."""
+    book = ConsolidatedBook(np.array([[11.0]]), np.array([[2.0]]), np.array([[0.0, 0.01]]), mid=10.0, side="buy")
+    assert book.beyond(2) == pytest.approx((11.5, 0.115))
+    assert book.costs([4]).tolist() == pytest.approx([2 * 1.11 + 2 * 1.615])
+
+
+def test_negative_prices_have_fees_and_estimates() -> None:
+    """Bids at -1 and below, a mid of 0: a sale costs its distance, and 10 % of the magnitude of the price."""
+    book = ConsolidatedBook(
+        np.array([[-1.0, -2.0]]), np.array([[1.0, 1.0]]), np.array([[0.0, 0.1]]), mid=0.0, side="sell"
+    )
+    assert book.costs([1, 2, 3]).tolist() == pytest.approx([1.1, 3.3, 3.3 + 2.5 * 1.1])
+
+
 def test_estimates_never_improve_on_the_last_level_of_a_crossed_book() -> None:
-    book = ConsolidatedBook(np.array([[9.5]]), np.array([[10.0]]), np.array([0.01]), mid=10.0, side="buy")
-    assert book.beyond(100) == pytest.approx(100 * (9.5 - 10.0 + 0.01))
+    book = ConsolidatedBook(np.array([[9.5]]), np.array([[10.0]]), fee_rows([0.01]), mid=10.0, side="buy")
+    assert book.beyond(100) == (9.5, 0.01)
+    assert book.beyond_cost(100) == pytest.approx(100 * (9.5 - 10.0 + 0.01))
 
 
 @pytest.mark.parametrize("lot", [1, 5])
 def test_lots_follow_order_protection(lot: int) -> None:
-    prices, sizes, takers = np.array([[10.00], [10.01]]), np.full((2, 1), 10.0), np.array([0.02, 0.0])
+    prices, sizes, takers = np.array([[10.00], [10.01]]), np.full((2, 1), 10.0), fee_rows([0.02, 0.0])
     for protect, shares in ((True, [10, 0]), (False, [0, 10])):
         book = ConsolidatedBook(prices, sizes, takers, mid=9.99, side="buy", protect=protect)
         assert book.take(10, lot=lot).shares.tolist() == shares
 
 
 def test_the_cost_of_empty_books_is_unknown() -> None:
-    book = ConsolidatedBook(np.full((2, 1), np.nan), np.zeros((2, 1)), np.zeros(2), mid=10.0, side="buy")
+    book = ConsolidatedBook(np.full((2, 1), np.nan), np.zeros((2, 1)), np.zeros((2, 2)), mid=10.0, side="buy")
     costs: Floats = book.costs([0, 1])
     assert costs[0] == 0
     assert np.isnan(costs[1])
@@ -234,7 +253,8 @@ def test_the_cost_of_empty_books_is_unknown() -> None:
         ({"mid": np.nan}, "mid must be a finite number, was nan"),
         ({"prices": np.array([[10.0, 11.0], [10.0, 9.0]])}, r"in order, best level first, was \[10.0, 11.0\]"),
         ({"sizes": np.array([[-1.0, 1], [1, 1]])}, "sizes must be at least 0, one is negative"),
-        ({"takers": np.zeros(3)}, r"takers must have shape \(2,\), was \(3,\)"),
+        ({"takers": np.zeros(2)}, r"takers must have shape \(2, 2\), was \(2,\)"),
+        ({"takers": np.ones((2, 2))}, r"takers must be fractions of the price between -1 and 1, was \[1.0, 1.0\]"),
     ],
 )
 def test_invalid_books_are_refused(change: dict[str, Any], message: str) -> None:
@@ -252,16 +272,17 @@ def test_shares_must_be_whole(shares: Any) -> None:
 @given(books(), st.lists(st.integers(0, 60), min_size=1, max_size=8))
 @settings(max_examples=30, deadline=None)
 def test_costs_are_those_of_levels_taken_one_after_the_other(book: ConsolidatedBook, shares: list[int]) -> None:
-    """The plain version: all levels by price, then by fee, cumulated and interpolated."""
+    """The plain version: all levels by price after fees, cumulated and interpolated."""
     there = np.nan_to_num(book.sizes) > 0
     levels = sorted(
-        (book.sign * book.prices[v, k], book.takers[v], -book.sizes[v, k]) for v, k in np.argwhere(there).tolist()
+        (book.sign * book.prices[v, k] + fee_at(book.takers[v], book.prices[v, k]), book.sizes[v, k])
+        for v, k in np.argwhere(there).tolist()
     )
     if not levels:
         assert np.isnan(book.costs(1))
         return
-    sizes = np.array([-size for _, _, size in levels])
-    each = np.array([price - book.sign * book.mid + fee for price, fee, _ in levels])
+    sizes = np.array([size for _, size in levels])
+    each = np.array([price - book.sign * book.mid for price, _ in levels])
     ends, totals = np.append(0.0, np.cumsum(sizes)), np.append(0.0, np.cumsum(sizes * each))
     wanted = np.minimum(np.array(shares, dtype=float), ends[-1]).reshape(1, -1)
     np.testing.assert_allclose(book.costs(wanted), np.interp(wanted, ends, totals), rtol=1e-9, atol=1e-12)
@@ -270,14 +291,14 @@ def test_costs_are_those_of_levels_taken_one_after_the_other(book: ConsolidatedB
 @pytest.mark.parametrize("lot", [1, 10])
 def test_ties_are_those_of_decimals(lot: int) -> None:
     """9.50 - 0.0125 and 9.51 - 0.0225 are equal, but not in binary: the better price is taken."""
-    prices, takers = np.array([[9.51], [9.50]]), np.array([-0.0225, -0.0125])
-    assert prices[0, 0] + takers[0] < prices[1, 0] + takers[1]
+    prices, takers = np.array([[9.51], [9.50]]), fee_rows([-0.0225, -0.0125])
+    assert prices[0, 0] + takers[0, 0] < prices[1, 0] + takers[1, 0]
     book = ConsolidatedBook(prices, np.full((2, 1), 50.0), takers, mid=9.0, side="buy")
     assert book.take(50, lot=lot).shares.tolist() == [0, 50]
 
 
 def test_the_estimate_beyond_the_depth_and_a_sweep_by_hand() -> None:
-    book = ConsolidatedBook(np.array([[9.0]]), np.array([[10.0]]), np.zeros(1), mid=10.0, side="sell")
-    assert 10 < book.beyond(10) < 100 == 10 * book.mid  # worse than the last level, but the price stays above zero
+    book = ConsolidatedBook(np.array([[9.0]]), np.array([[10.0]]), np.zeros((1, 2)), mid=10.0, side="sell")
+    assert 10 < book.beyond_cost(10) < 100 == 10 * book.mid  # worse than the last level, but the price stays above zero
     prices, sizes = np.array([[10.00, 9.98], [10.00, 9.99]]), np.array([[150.0, 500], [100, 300]])
-    assert round(sweep_cost(prices, sizes, np.array([0.003, -0.002]), sign=-1, mid=10.01, shares=250), 9) == 2.75
+    assert round(sweep_cost(prices, sizes, fee_rows([0.003, -0.002]), sign=-1, mid=10.01, shares=250), 9) == 2.75

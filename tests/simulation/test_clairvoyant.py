@@ -155,8 +155,8 @@ def small_day(rng: np.random.Generator, sign: int, shares: int, horizon: float =
         DarkMarketPool(name, 1.0, rate=0.0, smallest=1, largest=3, tail=0.5, fee=float(rng.integers(0, 15)) / 1000)
         for name in ("P", "Q")
     )
-    takers = rng.integers(-20, 31, 2) / 1e4
-    return TradingDay("d", books, orders, takers, np.zeros(2), pools)
+    takers = np.stack([rng.integers(-20, 31, 2) / 1e4, rng.integers(-5, 31, 2) / 1e4], axis=1)
+    return TradingDay("d", books, orders, takers, np.zeros((2, 2)), pools)
 
 
 def cheapest_by_trying(day: TradingDay, seed: int) -> float:
@@ -165,7 +165,9 @@ def cheapest_by_trying(day: TradingDay, seed: int) -> float:
     mid = float(day.books.mids(np.array([SECOND]))[0])
     prices, sizes = (books.ask_px, books.ask_sz) if sign > 0 else (books.bid_px, books.bid_sz)
     offers = [
-        (int(sizes[v, level]), sign * (prices[v, level] - mid) + day.takers[v]) for v in range(2) for level in range(2)
+        (int(sizes[v, level]), sign * (price - mid) + day.takers[v, 0] + day.takers[v, 1] * price)
+        for v in range(2)
+        for level, price in enumerate(prices[v])
     ]
     dark = day.dark_market(seed)
     offers += [(dark.hidden(0, pool.name), pool.fee) for pool in day.pools]

@@ -16,11 +16,12 @@ from riskroute.market.day_books import DayBooks
 from riskroute.routers.context import Context
 from riskroute.routers.execution import MILLISECOND
 from riskroute.routers.plan import Plan
+from riskroute.routing.fees import fee_rows
 from riskroute.simulation.dark_market import DarkMarket, DarkMarketMoments, DarkMarketPool
 from riskroute.simulation.exchange import Exchange, ExchangeExecution, Latency
 from riskroute.simulation.execute_plan import execute_plan
 
-TAKERS, MAKERS = np.array([0.003, -0.002]), np.array([-0.002, 0.001])
+TAKERS, MAKERS = fee_rows([0.003, -0.002]), fee_rows([-0.002, 0.001])
 Levels = list[tuple[float, int]]
 
 

@@ -18,11 +18,12 @@ from riskroute.routers.plan import Plan
 from riskroute.routers.report import ChildReport
 from riskroute.routers.router import Router
 from riskroute.routers.rules import DarkFirstRule, PrimaryRule, SweepRule
+from riskroute.routing.fees import fee_rows
 from riskroute.simulation.dark_market import DarkMarketPool
 from riskroute.simulation.exchange import Latency
 from riskroute.simulation.play_day import DayOrders, PlayedDay, TradingDay, play_day, spaced_orders
 
-TAKERS, MAKERS = np.array([0.003, 0.003, -0.002]), np.zeros(3)
+TAKERS, MAKERS = fee_rows([0.003, 0.003, -0.002]), np.zeros((3, 2))
 POOLS = (DarkMarketPool("P", 0.3), DarkMarketPool("Q", 0.1))
 
 

@@ -16,6 +16,7 @@ from riskroute.live.state.orders import NANO, ChildOrder, ParentOrder, VenueQuot
 from riskroute.live.venues.simulated import SimulatedVenue
 from riskroute.market.clock import SECOND
 from riskroute.routers.rules import SweepRule
+from riskroute.routing.fees import fee_rows
 from riskroute.simulation.dark_market import DarkMarket, DarkMarketMoments, DarkMarketPool
 from riskroute.simulation.exchange import Exchange, Latency
 from riskroute.simulation.execute_plan import execute_plan
@@ -30,7 +31,7 @@ def recorded() -> Exchange:
     times = np.arange(20, dtype=np.int64) * 50 * SECOND + SECOND // 2
     moments = DarkMarketMoments(times, np.ones(20), np.zeros(20, dtype=np.int64))
     dark = DarkMarket([POOL], moments, seed=1, day="2019-03-27")
-    return Exchange(books, np.array([0.003, -0.001]), np.array([0.0, 0.0]), dark, latency=Latency(LATENCY, 0.005))
+    return Exchange(books, fee_rows([0.003, -0.001]), np.zeros((2, 2)), dark, latency=Latency(LATENCY, 0.005))
 
 
 def order_at(exchange: Exchange, time: int, number: int) -> ParentOrder:
@@ -41,7 +42,7 @@ def order_at(exchange: Exchange, time: int, number: int) -> ParentOrder:
             tuple((round(p * NANO), int(s)) for p, s in zip(px[v].tolist(), sz[v].tolist(), strict=True))
             for px, sz in ((books.bid_px, books.bid_sz), (books.ask_px, books.ask_sz))
         )
-        taker = round(float(exchange.takers[v]) * NANO)
+        taker = round(float(exchange.takers[v, 0]) * NANO)
         quotes.append(VenueQuote(venue=name, bids=bids, asks=asks, taker=taker, at=time))
     side = "buy" if number % 2 else "sell"
     about = {"key": f"order {number}", "symbol": "QVEX", "quantity": 700, "deadline": time + SECOND}

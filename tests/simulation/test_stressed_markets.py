@@ -29,7 +29,7 @@ from riskroute.study.config import BacktestConfig
 from riskroute.study.markets import MarketDay
 from riskroute.study.play import _session, day_to_play
 
-TAKERS = np.zeros(2)
+TAKERS = np.zeros((2, 2))
 BOOKS = DayBooks(
     ("A", "B"),
     np.array([0, 1, 2]),

@@ -8,6 +8,7 @@ import pytest
 import riskroute as rr
 from riskroute.core.instrument import Instrument
 from riskroute.market.day_books import DayBooks, PreparedDayBooks
+from riskroute.routing.fees import VenueFees
 from riskroute.study.backtest import run_backtest
 from riskroute.study.candidates import Candidate
 from riskroute.study.config import BacktestConfig
@@ -19,8 +20,8 @@ def day(half_hour: rr.market.RecordingStore, tmp_path_factory: pytest.TempPathFa
     recordings = half_hour.of_symbol("QVEX")
     books = DayBooks.of_tables({one.venue: half_hour.snapshots(one) for one in recordings}, levels=5)
     folder = PreparedDayBooks(books).write(tmp_path_factory.mktemp("discretion") / "day")
-    fees = (0.003, -0.001, 0.002), (-0.002, 0.002, -0.001)
-    return MarketDay(Instrument("QVEX"), recordings[0].date, folder, *fees)
+    fees = VenueFees.per_quantity((0.003, -0.001, 0.002), (-0.002, 0.002, -0.001))
+    return MarketDay(Instrument("QVEX"), recordings[0].date, folder, fees.plain())
 
 
 def test_discretion_saves_children_from_the_latency(day: MarketDay) -> None:

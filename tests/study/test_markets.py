@@ -65,8 +65,9 @@ def test_days_of_other_hours_are_other_days(dark_days: list[MarketDay], kept_day
 def test_pools_and_fees_are_those_of_the_market(dark_days: list[MarketDay], kept_days: Path) -> None:
     assert [pool.name for pool in dark_days[0].pools] == ["POOL1", "POOL2", "POOL3"]
     fees = PRESETS["comparable"].fees
-    assert dark_days[0].takers == tuple(fees[venue][0] for venue in dark_days[0].load().books.venues)
-    assert dark_days[0].makers == tuple(fees[venue][1] for venue in dark_days[0].load().books.venues)
+    both = zip(*(fees[venue] for venue in dark_days[0].load().books.venues), strict=True)
+    for rows, theirs in zip(dark_days[0].fees[:2], both, strict=True):
+        assert rows.tolist() == [[fee, 0.0] for fee in theirs]
     mine = DarkMarketPool("MINE", 0.5)
     assert short_days(kept_days, pools=[mine])[0].pools == (mine,)
 
@@ -86,7 +87,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_folder_of_recordings_is_a_market(recorded: Path, tmp_path: Path) -> None:
     since = dt.date(2019, 1, 1)
-    schedule = FeeSchedule([Fee("XNAS", since, taker=0.003, maker=-0.002), Fee("EDGA", since, taker=-0.001, maker=0.0)])
+    schedule = FeeSchedule([Fee("XNAS", since, taker=0.003, maker=-0.002), Fee("EDGA", since, taker="-2 bps", maker=0)])
     days = market_days(recorded, kept=tmp_path / "kept", backend=HERE, fees=schedule)
     assert [day.name for day in days] == ["TARN 2019-03-04", "TARN 2019-03-05"]
     store = RecordingStore(recorded)
@@ -94,8 +95,8 @@ def test_a_folder_of_recordings_is_a_market(recorded: Path, tmp_path: Path) -> N
         ready = day.load()
         assert ready.queue is not None
         assert day.pools == ()
-        assert len(day.takers) == len(ready.books.venues) == 2
-        assert dict(zip(ready.books.venues, day.takers, strict=True)) == {"XNAS": 0.003, "EDGA": -0.001}
+        takers = day.fees.takers.tolist()
+        assert dict(zip(ready.books.venues, takers, strict=True)) == {"XNAS": [0.003, 0.0], "EDGA": [0.0, -0.0002]}
         for v, venue in enumerate(ready.books.venues):
             (one,) = (one for one in store.recordings() if (one.venue, one.date) == (venue, day.date))
             rows = slice(ready.books.offsets[v], ready.books.offsets[v + 1])
@@ -104,7 +105,7 @@ def test_a_folder_of_recordings_is_a_market(recorded: Path, tmp_path: Path) -> N
             assert np.array_equal(ready.books.bid_sz[rows, 0], table["bid_sz_00"].fill_null(0).to_numpy())
     first = market_days(recorded, kept=tmp_path / "kept", backend=HERE, days=1, symbols=["TARN"])
     assert [day.date for day in first] == [dt.date(2019, 3, 4)]
-    assert first[0].takers == (0.0, 0.0)
+    assert not first[0].fees.takers.any()
 
 
 def test_recordings_that_were_replaced_are_prepared_again(tmp_path: Path) -> None:

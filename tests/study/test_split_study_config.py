@@ -39,7 +39,7 @@ def test_init_writes_it_once(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         ({"quantities": []}, "quantities must hold at least one number, was empty"),
         ({"side": "hold"}, "side must be one of sell, buy, was 'hold'"),
         ({"train": "noon"}, "train must be two times such as 11:00-13:00, was 'noon'"),
-        ({"train": "12-11"}, "train must be two times, the first before the second, was '12-11'"),
+        ({"train": "12-12"}, "train must be two different times, was '12-12'"),
         ({"train": "11-13"}, "test must not overlap train"),
         ({"train": "11:00Z-12:00"}, "train must be two times without a zone"),
         ({"quantities": [0]}, "quantities must be positive numbers, was 0"),

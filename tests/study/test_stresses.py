@@ -70,11 +70,12 @@ def test_pools_with_half_as_much_fill_less(worlds: Worlds) -> None:
 
 
 def test_fees_move_the_cost_of_the_sweep_by_as_much(worlds: Worlds) -> None:
+    """The levels hardly differ in price, so that fees in bps of it leave their order as it is."""
     usual = costs(worlds["baseline"])
-    for name, fee in (("taker fees +10 mils", 0.001), ("taker fees -10 mils", -0.001)):
+    for name, bps in (("taker fees +0.2 bps", 0.2), ("taker fees -0.2 bps", -0.2)):
         more = costs(worlds[name])
-        assert (more["cost"] - usual["cost"] - fee * usual["quantity"]).abs().to_numpy().max() < 1e-9
-        assert (more["foreseen"] - usual["foreseen"] - fee * usual["quantity"]).abs().to_numpy().max() < 1e-9
+        value = usual["mid"] * usual["quantity"] + usual["sign"] * (usual["cost"] - usual["fees"])  # traded
+        assert (more["cost"] - usual["cost"] - bps / 1e4 * value).abs().to_numpy().max() < 1e-9
 
 
 def test_impact_adds_what_the_column_says(worlds: Worlds) -> None:

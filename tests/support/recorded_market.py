@@ -11,7 +11,8 @@ import polars
 from riskroute.core.validation import instance_of
 from riskroute.live.state.orders import NANO
 from riskroute.market.clock import SECOND
-from riskroute.market.queue_fills import ACTION, PRICE_UNITS, QueueReplay
+from riskroute.market.price_keys import PRICE_UNITS
+from riskroute.market.queue_fills import ACTION, QueueReplay
 from riskroute.simulation.exchange import Exchange, Latency
 from riskroute.simulation.play_day import TradingDay
 from riskroute.study.config import BacktestConfig
@@ -73,7 +74,7 @@ class RecordedMarket:
             if pool.name == place:
                 return round(pool.fee * NANO)
         fees = exchange.makers if kind == "limit" else exchange.takers
-        return round(float(fees[exchange.books.venues.index(place)]) * NANO)
+        return round(float(fees[exchange.books.venues.index(place), 0]) * NANO)
 
     def _walked(self, child: SentChild, time: int) -> list[Trade]:
         venue, buying = self.exchange.books.venues.index(child.place), child.side == "buy"
@@ -143,8 +144,8 @@ def executed_orders(
                     "at": row["time"],
                     "bids": _levels(books.bid_px[v], books.bid_sz[v]),
                     "asks": _levels(books.ask_px[v], books.ask_sz[v]),
-                    "taker": nano(books.takers[v]),
-                    "maker": nano(books.makers[v]),
+                    "taker": nano(books.takers[v, 0]),
+                    "maker": nano(books.makers[v, 0]),
                 }
                 for v, name in enumerate(books.venues)
             ]
@@ -179,8 +180,8 @@ def told_market(trading: TradingDay, symbol: str, begin: int, end: int, *, step:
                 "at": now,
                 "bids": _levels(books.bid_px[v], books.bid_sz[v]),
                 "asks": _levels(books.ask_px[v], books.ask_sz[v]),
-                "taker": nano(trading.takers[v]),
-                "maker": nano(trading.makers[v]),
+                "taker": nano(trading.takers[v, 0]),
+                "maker": nano(trading.makers[v, 0]),
             }
             for v, name in enumerate(trading.books.venues)
         ]

@@ -12,7 +12,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from riskroute.core.arrays import Matrix, Vector
+from riskroute.core.arrays import Matrix
 from riskroute.core.instrument import REG_NMS, Instrument
 from riskroute.core.validation import unvalidated
 from riskroute.live.state.orders import (
@@ -44,6 +44,7 @@ from riskroute.routers.execution import (
 )
 from riskroute.routers.plan import Plan
 from riskroute.routers.report import ChildReport, Report
+from riskroute.routing.fees import VenueFees
 
 _STAGE = 1000  # slots per stage: children of the plan from 0, of the next stage from 1000, and so on
 _VENUE_AT_DEADLINE = 3 * _STAGE - 2  # slot of the last retry of shares that only one venue may fill
@@ -55,7 +56,9 @@ Children = tuple[ChildOrder, ...]
 def context_of(order: ParentOrder, now: int) -> Context:
     """Return the context of a router's decision; the order was validated on arrival."""
     quotes = order.quotes
-    takers, makers = _fees(tuple([(quote.taker, quote.maker) for quote in quotes]))  # copied below: routers may write
+    takers, makers, limits = _fees(
+        tuple([(quote.taker, quote.maker) for quote in quotes])
+    )  # copied below: routers may write
     bid_px, ask_px, bid_sz, ask_sz = _levels(quotes)
     books = unvalidated(
         ContextBooks,
@@ -67,6 +70,7 @@ def context_of(order: ParentOrder, now: int) -> Context:
             "ask_sz": ask_sz,
             "takers": takers.copy(),
             "makers": makers.copy(),
+            "fee_limits": limits.copy(),
             "ages": np.array([max(now - quote.at, 0) for quote in quotes], dtype=np.int64),
         },
     )
@@ -100,9 +104,10 @@ def _pool(quote: PoolQuote) -> ContextPool:
 
 
 @lru_cache(1024)
-def _fees(fees: tuple[tuple[int, int], ...]) -> tuple[Vector, Vector]:
-    """Return taker and maker fees in dollars, by venue; cached like the pools."""
-    return np.array([taker / NANO for taker, _ in fees]), np.array([maker / NANO for _, maker in fees])
+def _fees(fees: tuple[tuple[int, int], ...]) -> VenueFees:
+    """Return the fees by venue; cached like the pools."""
+    takers, makers = ([both[k] / NANO for both in fees] for k in (0, 1))
+    return VenueFees.per_quantity(takers, makers)
 
 
 def _levels(quotes: Quotes) -> tuple[Matrix, Matrix, Matrix, Matrix]:
@@ -351,7 +356,7 @@ class _Making:
                 v = self.venues.index(venue)
                 fills.append(ExecutionFill(v, paid, shares, times[v] if times[v] <= at else -1, at))
             remove_own(prices, sizes, fills, np.array(times), self.now)
-        return ExecutionLevels(self.venues, prices, sizes, np.array([fees[name] for name in self.venues]))
+        return ExecutionLevels(self.venues, prices, sizes, np.array([(fees[name], 0.0) for name in self.venues]))
 
 
 def child_id(stream: str, parent: str, slot: int, attempt: int) -> str:

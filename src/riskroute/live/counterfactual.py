@@ -33,6 +33,7 @@ from riskroute.routers.contextual.market_features import horizon_feature
 from riskroute.routers.execution import DEADLINE, RETURNED, Execution, ExecutionChild, ExecutionLevels, execution_limit
 from riskroute.routers.plan import Plan
 from riskroute.routing.consolidated import displayed_cost
+from riskroute.routing.fees import fee_at
 
 _MOST = 100_000  # larger children count as one of this size: hazards keep an entry for every share
 
@@ -156,7 +157,7 @@ class _Displayed:
     def worst(self) -> float:
         """The worst displayed cost per share, which shares beyond the books are charged."""
         prices, sizes, takers = self.shown[1:]
-        each: Matrix = self.context.sign * (prices - self.context.mid) + takers[:, None]
+        each: Matrix = self.context.sign * (prices - self.context.mid) + fee_at(takers[:, None], prices)
         there = each[(sizes > 0) & np.isfinite(each)]
         return float(there.max()) if there.size else 0.0
 
@@ -168,13 +169,13 @@ class _Displayed:
         if self.levels is self.shown:
             self.levels = self.shown._replace(sizes=self.shown.sizes.copy())
         left, cost, sizes = shares, 0.0, self.levels.sizes[venue]
-        sign, mid, taker = self.context.sign, self.context.mid, float(self.levels.takers[venue])
+        sign, mid, (per, fraction) = self.context.sign, self.context.mid, self.levels.takers[venue].tolist()
         for level, price in enumerate(self.levels.prices[venue].tolist()):
             if left <= 0 or not sign * price <= limit:
                 break
             some = min(left, float(sizes[level]))
             sizes[level] -= some
-            left, cost = left - some, cost + some * (sign * (price - mid) + taker)
+            left, cost = left - some, cost + some * (sign * (price - mid) + per + fraction * abs(price))
         return shares - left, cost
 
     def sweep_cost(self, shares: float) -> float:

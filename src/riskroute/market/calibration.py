@@ -148,7 +148,7 @@ def calibrate(
         raise InputError(f"expected at least two quantities, got {given}")
     pool_records = [asdict(pool) for pool in pools]
     pools = [replace(pool, smallest=instrument.units(pool.smallest, f"smallest of {pool.name}")) for pool in pools]
-    sample_times = draw_sample_times(one.date, part, seed, one.zone)
+    sample_times = draw_sample_times(one.date, part, seed, one.instrument)
     if len({pool.name for pool in pools}) < len(pools):
         raise InputError(f"expected pools with distinct names, got {[pool.name for pool in pools]}")
     tables = {one.venue: ScenarioTables(store, one, part, [sample_times], instrument) for one in recordings}

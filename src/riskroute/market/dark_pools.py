@@ -14,8 +14,24 @@ import numpy as np
 from riskroute.core.arrays import Floats, Integers
 from riskroute.core.errors import InputError
 from riskroute.core.seeding import seed_stream
-from riskroute.core.validation import SIDES, as_name, one_of, real_number, valid_list, valid_magnitude, whole_number
-from riskroute.market.order_profits import DECIMALS, PassiveOrderProfit, check_profit_quantities, walk_book
+from riskroute.core.validation import (
+    SIDES,
+    as_name,
+    finite_array,
+    one_of,
+    real_number,
+    valid_list,
+    valid_magnitude,
+    whole_number,
+)
+from riskroute.market.order_profits import (
+    DECIMALS,
+    FeeRow,
+    PassiveOrderProfit,
+    check_profit_quantities,
+    taking_fees,
+    walk_book,
+)
 from riskroute.market.sampling import SampledBooks
 from riskroute.routing.venue_models import VenueModel
 
@@ -97,7 +113,7 @@ class DarkPool:
         *,
         seed: int,
         side: str = "sell",
-        taker_fee: float = 0.0,
+        taker_fee: FeeRow = (0.0, 0.0),
         draws: int = 1,
     ) -> PassiveOrderProfit:
         """Return the profit of orders that try the pool first and cross the lit ``books`` with the remainder.
@@ -107,7 +123,7 @@ class DarkPool:
         """
         one_of("side", side, SIDES)
         asked = check_profit_quantities(quantities)
-        taker_fee = valid_magnitude("taker_fee", taker_fee, smallest=0)
+        finite_array("taker_fee", taker_fee, ndim=1, length=2)
         direction, other = (1, "bid") if side == "sell" else (-1, "ask")
         buckets, joinable = len(books.stamps), np.isfinite(books.mid)
         hidden = self.hidden_sizes(whole_number("draws", draws, maximum=10**6) * buckets, seed=seed)
@@ -115,10 +131,11 @@ class DarkPool:
         # The bucket is the first axis, so that one walk of each book serves the remainders of all draws.
         filled = np.minimum(asked, np.where(joinable, hidden.reshape(draws, buckets), 0).T[:, :, None])
         rest = asked - filled
-        crossed = walk_book(*books.side(other), rest.reshape(buckets, draws * len(asked))).reshape(rest.shape)
+        walked = (*books.side(other), rest.reshape(buckets, draws * len(asked)))
+        crossed = walk_book(*walked).reshape(rest.shape)
         middle, half_spread = books.mid[:, None, None], (books.ask_px - books.bid_px)[:, :1, None] / 2
         earned = direction * (crossed - middle * rest) + self.improvement * half_spread * filled
-        earned -= self.fee * filled + taker_fee * rest
+        earned -= self.fee * filled + taking_fees(*walked, taker_fee).reshape(rest.shape)
         shape = (draws * buckets, len(asked))
         profits = np.round(earned, DECIMALS).swapaxes(0, 1).reshape(shape)
         return PassiveOrderProfit(profits, filled.swapaxes(0, 1).reshape(shape))

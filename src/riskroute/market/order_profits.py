@@ -16,9 +16,11 @@ from riskroute.core.arrays import Floats, Integers
 from riskroute.core.errors import InputError
 from riskroute.core.text import shown
 from riskroute.core.validation import whole_number
-from riskroute.market.queue_fills import queue_bucket_fills, queue_price_keys
+from riskroute.market.price_keys import price_keys
+from riskroute.market.queue_fills import queue_bucket_fills
 from riskroute.market.sampling import SampledBooks, SampleTimes, closest_rows, last_rows, sample_books
 
+FeeRow = tuple[float, float]  # fee per share, and as a fraction of the price
 DECIMALS = 9  # decimal places of profits in dollars; further digits are rounding errors of large sums
 
 
@@ -55,21 +57,31 @@ def walk_book(prices: Floats, sizes: Floats, quantities: Integers) -> Floats:
     return np.where(there.sum(axis=1, keepdims=True) >= quantities, money, np.nan)
 
 
-def market_profits(books: SampledBooks, quantities: Integers, side: str = "sell") -> Floats:
-    """Return the profit of market orders, ``(B, Q)``; NaN where the book is too thin.
+def taking_fees(prices: Floats, sizes: Floats, quantities: Integers, fee: FeeRow) -> Floats:
+    """Return the fees of walking books like `walk_book`, ``(B, Q)``."""
+    fees: Floats = np.asarray(fee[0] * quantities, dtype=np.float64)
+    return fees + fee[1] * walk_book(np.abs(prices), sizes, quantities) if fee[1] else fees
 
-    A sell order takes bids, a buy order asks. Both are worse than the mid, so profits are negative.
+
+def market_profits(books: SampledBooks, quantities: Integers, side: str = "sell", fee: FeeRow = (0.0, 0.0)) -> Floats:
+    """Return the profit of market orders after taker fees, ``(B, Q)``; NaN where the book is too thin.
+
+    A sell order takes bids, a buy order asks. Both are worse than the mid, so profits before rebates are negative.
     """
     prices, sizes = books.side("bid" if side == "sell" else "ask")
     money, fair = walk_book(prices, sizes, quantities), books.mid[:, None] * quantities
-    return np.round(money - fair if side == "sell" else fair - money, DECIMALS)
+    profits = np.round(money - fair if side == "sell" else fair - money, DECIMALS)
+    return np.asarray(profits - taking_fees(prices, sizes, quantities, fee))
 
 
-def extrapolated_market_profits(books: SampledBooks, quantities: Integers, side: str = "sell") -> Floats:
+def extrapolated_market_profits(
+    books: SampledBooks, quantities: Integers, side: str = "sell", fee: FeeRow = (0.0, 0.0)
+) -> Floats:
     """Return `market_profits`, extrapolated beyond the last level; NaN only if there is no book.
 
     Beyond the known levels, prices are assumed to worsen linearly: if the last level is ``d`` from the mid and all
-    levels together hold ``n`` shares, share ``m`` of the order trades at distance ``d * m / n``.
+    levels together hold ``n`` shares, share ``m`` of the order trades at distance ``d * m / n``. Fees are charged on
+    these prices.
 
     >>> books = SampledBooks(np.array([1]), np.array([[9.0]]), np.array([[2.0]]), np.array([[11.0]]), np.array([[2.0]]))
     >>> extrapolated_market_profits(books, np.array([1, 2, 4])).tolist()  # two shares cost $1 each, two $1 to $2
@@ -78,9 +90,11 @@ def extrapolated_market_profits(books: SampledBooks, quantities: Integers, side:
     prices, sizes = books.side("bid" if side == "sell" else "ask")
     depth = np.where(np.isnan(prices), 0.0, sizes).sum(axis=1, keepdims=True)
     last = np.nan_to_num(np.abs(books.mid[:, None] - prices)).max(axis=1, keepdims=True)
-    known = market_profits(books, np.minimum(quantities, depth).astype(np.int64), side)
+    known = market_profits(books, np.minimum(quantities, depth).astype(np.int64), side, fee)
     further = last * np.maximum(quantities**2 - depth**2, 0.0) / (2 * np.maximum(depth, 1.0))
-    return np.asarray(np.round(known - further, DECIMALS))
+    more = np.maximum(quantities - depth, 0.0)
+    value = np.abs(books.mid[:, None] * more + (further if side == "buy" else -further))
+    return np.asarray(np.round(known - further - fee[0] * more - fee[1] * value, DECIMALS))
 
 
 @dataclass(frozen=True)
@@ -104,8 +118,8 @@ def limit_profits(
     *,
     side: str = "sell",
     rule: str = "price-time",
-    maker_fee: float = 0.0,
-    taker_fee: float = 0.0,
+    maker_fee: FeeRow = (0.0, 0.0),
+    taker_fee: FeeRow = (0.0, 0.0),
     levels: int | None = None,
 ) -> PassiveOrderProfit:
     """Return the profit of limit orders that rest at the best price of their own side until their bucket ends.
@@ -119,9 +133,9 @@ def limit_profits(
     take bids at or above the limit.
 
     Pass all ``events`` of the day, so that orders added long before the sample time are known. ``rule`` is
-    ``price-time`` or ``pro-rata``. Fees are in dollars per share: ``maker_fee`` for shares that fill passively,
-    ``taker_fee`` for shares that cross; rebates are negative. ``levels`` limits the levels that the remainder may take;
-    default: all.
+    ``price-time`` or ``pro-rata``. Fees are a fee per share and a fraction of the price: ``maker_fee`` for shares that
+    fill passively, ``taker_fee`` for shares that cross; rebates are negative. ``levels`` limits the levels that the
+    remainder may take; default: all.
 
     >>> from riskroute.market.schema import EVENT_SCHEMA, snapshot_schema
     >>> book = [10.00, 50, 10.02, 5]  # five shares are offered at 10.02
@@ -142,7 +156,7 @@ def limit_profits(
     sequences = np.full(len(rows), -1)
     sequences[rows >= 0] = snapshots["sequence"].cast(polars.Int64).to_numpy()[rows[rows >= 0]]
     limits, shown = (values[:, 0] for values in book.side(own))
-    coded = queue_price_keys(np.where(np.isfinite(book.mid), limits, np.nan), direction)
+    coded = price_keys(np.where(np.isfinite(book.mid), limits, np.nan), direction)
     filled = queue_bucket_fills(
         events, sample_times.edges, sequences, coded, shown, asked, direction=direction, rule=rule
     )
@@ -150,7 +164,8 @@ def limit_profits(
     rest, middle = asked - filled, book.mid[:, None]
     prices, sizes = last.side(other)
     # Orders of the other side that are at least as good as the limit have already traded with the resting order.
-    left = walk_book(prices, np.where(queue_price_keys(prices, direction) >= coded[:, None], 0.0, sizes), rest)
-    earned = filled * (limits[:, None] - middle) + left - middle * rest
-    profits = direction * earned - maker_fee * filled - taker_fee * rest
+    sizes = np.where(price_keys(prices, direction) >= coded[:, None], 0.0, sizes)
+    earned = filled * (limits[:, None] - middle) + walk_book(prices, sizes, rest) - middle * rest
+    maker = maker_fee[0] + maker_fee[1] * np.abs(limits[:, None])
+    profits = direction * earned - maker * filled - taking_fees(prices, sizes, rest, taker_fee)
     return PassiveOrderProfit(np.round(profits, DECIMALS), filled)

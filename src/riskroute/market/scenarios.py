@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -30,7 +30,7 @@ from riskroute.core.validation import (
 from riskroute.market.clock import TimeWindow
 from riskroute.market.dark_pools import DarkPool
 from riskroute.market.fitting import VenueFit, fit_venue
-from riskroute.market.order_profits import extrapolated_market_profits, limit_profits, market_profits
+from riskroute.market.order_profits import FeeRow, extrapolated_market_profits, limit_profits, market_profits
 from riskroute.market.recordings import Recording, RecordingStore, common_instrument, unit_table
 from riskroute.market.sampling import SampleTimes, closest_books, closest_rows, draw_sample_times, last_rows
 from riskroute.market.schema import MOST_LEVELS
@@ -112,7 +112,7 @@ class ScenarioTables:
         instrument: Instrument | None = None,
     ) -> None:
         self.store, self.recording, self.instrument = store, recording, instrument or recording.instrument
-        edges = window.edges(recording.date, recording.zone)
+        edges = window.edges(recording.date, recording.instrument)
         times = store.times(recording, int(edges[0]), int(edges[-1]))
         rows = np.concatenate([find(times, some) for some in drawn for find in (closest_rows, last_rows)])
         stamps = times["ts_event"].cast(polars.Int64).to_numpy()
@@ -136,10 +136,11 @@ class ScenarioTables:
         books = closest_books(self.snapshots, sample_times, levels=terms.levels)
         crossed = np.zeros((len(books.stamps), len(quantities)), dtype=np.int64)
         if slot.pool is not None:
-            dark = slot.pool.profits(books, quantities, seed=seed, side=side, taker_fee=taker, draws=draws)
+            pool = replace(slot.pool, fee=slot.pool.fee / float(self.instrument.multiplier))
+            dark = pool.profits(books, quantities, seed=seed, side=side, taker_fee=taker, draws=draws)
             profits, crossed = dark.profits, quantities - dark.filled
         elif slot.kind == "market":
-            profits, crossed = market_profits(books, quantities, side) - taker * quantities, crossed + quantities
+            profits, crossed = market_profits(books, quantities, side, taker), crossed + quantities
         else:
             profits = limit_profits(
                 self.snapshots,
@@ -158,13 +159,22 @@ class ScenarioTables:
     def crossing(self, sample_times: SampleTimes, terms: ScenarioTerms) -> Floats:
         """Return the profit ``(B, Q)`` of crossing the book at one time per bucket, extrapolated beyond its levels."""
         books = closest_books(self.snapshots, sample_times, levels=terms.levels)
-        profits = extrapolated_market_profits(books, terms.quantities, terms.side)
-        return (profits - self._fees(terms)[0] * terms.quantities) * self.instrument.value
+        profits = extrapolated_market_profits(books, terms.quantities, terms.side, self._fees(terms)[0])
+        return profits * self.instrument.value
 
-    def _fees(self, terms: ScenarioTerms) -> tuple[float, float]:
-        """Return taker and maker fee per quantity of 1, in price terms."""
-        fee = terms.fees.fee(self.recording.venue, self.recording.date) if terms.fees is not None else None
-        return (fee.taker, fee.maker) if fee is not None else (0.0, 0.0)
+    def _fees(self, terms: ScenarioTerms) -> tuple[FeeRow, FeeRow]:
+        """Return taker and maker fee: per quantity of 1 in price terms, and as a fraction of the price."""
+        if terms.fees is None:
+            return (0.0, 0.0), (0.0, 0.0)
+        venue = self.recording.venue
+        fees = terms.fees.venue_fees([venue], self.instrument, self.recording.date)
+        if np.isfinite(fees.limits).any():
+            raise InputError(
+                f"fees of {venue} must not have a minimum or maximum per order here: profits are per quantity, "
+                "so remove the limits from the schedule"
+            )
+        taker, maker = ((float(row[0, 0]), float(row[0, 1])) for row in fees[:2])
+        return taker, maker
 
 
 @dataclass(frozen=True)
@@ -313,7 +323,7 @@ def draw_scenarios(
     one = next(iter(recordings.values()))
     # The first seed is ``seed`` itself, so that the first sample times are those of `calibrate`.
     seeds = [seed, *(int(seed_stream(seed, "repeat", k).generate_state(1)[0]) for k in range(1, repeats))]
-    drawn = [draw_sample_times(one.date, window, each, one.zone) for each in seeds]
+    drawn = [draw_sample_times(one.date, window, each, one.instrument) for each in seeds]
     # Hidden sizes have seeds of their own, so that they do not depend on the sample times.
     stream = f"Window(start={window.start!r}, end={window.end!r}, buckets={window.buckets})"  # must never change
     hidden = [int(seed_stream(seed, "hidden", stream, k).generate_state(1)[0]) for k in range(repeats)]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from riskroute.core.arrays import Integers, Matrix, Vector
+from riskroute.core.arrays import Floats, Integers, Matrix, Vector
 from riskroute.core.errors import DataError, InputError
 from riskroute.core.instrument import (
     LARGEST_QUANTITY,
@@ -35,13 +35,14 @@ from riskroute.core.validation import (
     whole_number,
 )
 from riskroute.routing.consolidated import ConsolidatedBook, sweep_cost
+from riskroute.routing.fees import FeeRate, charged_fee, fee_at, fee_limits, fee_rate, parse_fee
 
-_LARGEST_FEE = 10.0  # per quantity of 1; a larger fee is probably in other units
+_LARGEST_FEE = 10.0  # in price terms; a larger fee of a pool is probably in other units
 
 
 @dataclass(frozen=True)
 class ContextPool:
-    """Dark pool with its fee in dollars per share and its price improvement over the mid.
+    """Dark pool with its fee per quantity of 1 in price terms, and its price improvement over the mid.
 
     ``improvement`` is in half-spreads, positive in the order's favour; with 0, fills are at the mid.
     """
@@ -49,6 +50,10 @@ class ContextPool:
     name: str
     fee: float = 0.0
     improvement: float = 0.0
+
+    def fee_text(self, instrument: Instrument) -> str:
+        """Return the fee in natural units, such as ``0.001 per share``."""
+        return str(fee_rate(np.array([self.fee, 0.0]), fee_limits(1)[0, :2], instrument))
 
     def __post_init__(self) -> None:
         as_name("name of a pool", self.name, longest=LONGEST_VENUE)
@@ -66,15 +71,19 @@ class ContextBooks:
         Names of the ``V`` venues.
     bid_px, bid_sz, ask_px, ask_sz : Matrix
         ``(V, L)`` each, best level first; NaN price and size 0 where a level is empty.
-    takers, makers : Vector
-        ``(V,)``, fees in dollars per share; rebates are negative.
+    takers, makers : Matrix
+        ``(V, 2)``, fees per quantity of 1 in price terms (money over the multiplier) and as a fraction of the price;
+        rebates are negative.
     ages : Integers
         ``(V,)``, nanoseconds since each book last changed.
+    fee_limits : Matrix
+        ``(V, 4)``, the least and the largest fee of a taking order, then of a resting order, in price times units;
+        default: no limits. Routers may ignore them; printed and booked costs include them.
 
     Examples
     --------
     >>> one = np.array([[10.0], [9.99]]), np.full((2, 1), 100.0), np.array([[10.04], [10.02]]), np.full((2, 1), 300.0)
-    >>> books = ContextBooks(("XNAS", "XBOS"), *one, takers=np.zeros(2), makers=np.zeros(2))
+    >>> books = ContextBooks(("XNAS", "XBOS"), *one, takers=np.zeros((2, 2)), makers=np.zeros((2, 2)))
     >>> books.best_bid, books.best_ask, books.mid
     (10.0, 10.02, 10.01)
     """
@@ -84,9 +93,10 @@ class ContextBooks:
     bid_sz: Matrix
     ask_px: Matrix
     ask_sz: Matrix
-    takers: Vector
-    makers: Vector
+    takers: Matrix
+    makers: Matrix
     ages: Integers = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    fee_limits: Matrix = field(default_factory=lambda: np.zeros((0, 4)))
 
     def __post_init__(self) -> None:
         if not isinstance(self.venues, tuple) or not all(isinstance(name, str) for name in self.venues):
@@ -98,8 +108,11 @@ class ContextBooks:
             shape = array.shape
             object.__setattr__(self, name, array)
         for name in ("takers", "makers"):
-            array = np.ascontiguousarray(exact_array(name, getattr(self, name), np.float64, (count,)))
+            array = np.ascontiguousarray(exact_array(name, getattr(self, name), np.float64, (count, 2)))
             object.__setattr__(self, name, array)
+        limits = exact_array("fee_limits", self.fee_limits, np.float64, (None, 4))
+        limits = limits if len(limits) else fee_limits(count)
+        object.__setattr__(self, "fee_limits", exact_array("fee_limits", limits, np.float64, (count, 4)))
         given = exact_array("ages", self.ages, np.int64, (None,))
         ages = given if len(given) else np.zeros(count, dtype=np.int64)
         object.__setattr__(self, "ages", exact_array("ages", ages, np.int64, (count,)))
@@ -128,6 +141,23 @@ class ContextBooks:
     def side(self, name: str) -> tuple[Matrix, Matrix]:
         """Return prices and sizes ``(V, L)`` of the ``bid`` or the ``ask`` side."""
         return (self.bid_px, self.bid_sz) if name == "bid" else (self.ask_px, self.ask_sz)
+
+    def post_fees(self, name: str) -> Floats:
+        """Return the maker fees per quantity of 1 at the venues' best prices of a side, ``(V,)``; at the mid if empty.
+
+        Limits per order are ignored.
+        """
+        best = self.side(name)[0][:, 0]
+        return np.asarray(fee_at(self.makers, np.where(np.isfinite(best), best, self.mid)))
+
+    @cached
+    def has_fee_limits(self) -> bool:
+        """Whether a venue has a minimum or maximum fee per order."""
+        return bool(np.isfinite(self.fee_limits).any())
+
+    def order_fee(self, venue: int, total: float, *, maker: bool = False) -> float:
+        """Return the fee of an order that traded at a venue, from its total without limits."""
+        return charged_fee(total, self.fee_limits[venue, 2 * maker : 2 * maker + 2])
 
 
 @njit(cache=True)
@@ -174,11 +204,10 @@ class Context:
 
     Examples
     --------
-    >>> context = read_context(
-    ...     {"venues": {"XNAS": {"bids": [[10.0, 100]], "asks": [[10.02, 200]], "taker": 0.003}}}, side="buy", shares=50
-    ... )
+    >>> venue = {"bids": [[10.0, 100]], "asks": [[10.02, 200]], "taker": "10 bps"}
+    >>> context = read_context({"venues": {"XNAS": venue}}, side="buy", shares=50)
     >>> context.mid, round(float(context.displayed.costs(50)), 6)
-    (10.01, 0.65)
+    (10.01, 1.001)
     """
 
     order: str
@@ -238,7 +267,7 @@ class Context:
 
     @cached
     def sweep_cost(self) -> float:
-        """Cost in dollars of sweeping the whole order from the displayed books, fees included."""
+        """Cost of sweeping the whole order from the displayed books, fees without limits per order included."""
         prices, sizes = self.books.side("ask" if self.sign > 0 else "bid")
         mid = real_number("mid", self.mid)
         return sweep_cost(
@@ -247,7 +276,7 @@ class Context:
 
     @property
     def pool_savings(self) -> dict[str, float]:
-        """Saving of a fill in each pool against sweeping the whole order, in dollars per share."""
+        """Saving of a fill in each pool against sweeping the whole order, per quantity of 1."""
         sweep = self.sweep_cost / self.shares
         bid, ask = self.books.touch
         half = (ask - bid) / 2
@@ -273,7 +302,7 @@ class Context:
         }
         return min(delays, key=lambda name: (delays[name], name)) if delays else ""
 
-    def book(self, prices: Matrix, sizes: Matrix, takers: Vector) -> ConsolidatedBook:
+    def book(self, prices: Matrix, sizes: Matrix, takers: Matrix) -> ConsolidatedBook:
         """Return the consolidated book of given levels, such as later ones, with this order's mid and protection."""
         mid = real_number("mid", self.mid)
         return ConsolidatedBook.of_checked(prices, sizes, takers, mid=mid, sign=self.sign, protect=self.protected)
@@ -285,13 +314,15 @@ class Context:
             name: {
                 "bids": _pairs(books.bid_px[v], books.bid_sz[v], self.instrument),
                 "asks": _pairs(books.ask_px[v], books.ask_sz[v], self.instrument),
-                "taker": float(books.takers[v]),
-                "maker": float(books.makers[v]),
+                "taker": fee_rate(books.takers[v], books.fee_limits[v, :2], self.instrument).to_json(),
+                "maker": fee_rate(books.makers[v], books.fee_limits[v, 2:], self.instrument).to_json(),
                 "age_ns": int(books.ages[v]),
             }
             for v, name in enumerate(books.venues)
         }
-        pools = {pool.name: {"fee": pool.fee, "improvement": pool.improvement} for pool in self.pools}
+        pools = {
+            pool.name: {"fee": pool.fee_text(self.instrument), "improvement": pool.improvement} for pool in self.pools
+        }
         return {
             "venues": venues,
             "pools": pools,
@@ -319,9 +350,10 @@ def read_context(books: Mapping[str, Any], **order: Any) -> Context:
     ----------
     books : Mapping[str, Any]
         ``venues`` by name, each with ``bids`` and ``asks`` as lists of [price, size], best first, and the fees
-        ``taker`` and ``maker``; ``pools`` by name, each with a ``fee``; the ``instrument`` with its fields by name, or
-        ``symbol``, ``tick`` and ``protection``. May hold the order's fields too. Default of the instrument's unit and
-        tick: the largest powers of ten, at most 1 and 0.01, of which all sizes and prices are multiples.
+        ``taker`` and ``maker``, such as ``"10 bps"`` or ``"0.0030 per share"`` (see `riskroute.routing.fees`);
+        ``pools`` by name, each with a ``fee`` per quantity of 1; the ``instrument`` with its fields by name, or
+        ``symbol``, ``tick`` and ``protection``. May hold the order's fields too. Default of the instrument's unit
+        and tick: the largest powers of ten, at most 1 and 0.01, of which all sizes and prices are multiples.
     **order : Any
         Fields of `Context` that describe the order, its ``quantity`` (or ``shares``) and ``lot`` as natural numbers;
         they override those in ``books``.
@@ -331,11 +363,11 @@ def read_context(books: Mapping[str, Any], **order: Any) -> Context:
     venues = _object("venues", values.pop("venues", None))
     if not venues:
         raise DataError("venues must hold at least one venue, was empty")
-    read = [_venue(as_name("venue", name, longest=LONGEST_VENUE), value) for name, value in venues.items()]
-    pools = tuple(
-        ContextPool(name, **_object(f"pool {name}", value, ("fee", "improvement")))
-        for name, value in _object("pools", values.pop("pools", None)).items()
-    )
+    shown_as = values.get("instrument")
+    fields = vars(shown_as) if isinstance(shown_as, Instrument) else _object("instrument", shown_as)
+    lowest = -1e9 if fields.get("negative_prices") is True else 0.0
+    read = [_venue(as_name("venue", name, longest=LONGEST_VENUE), value, lowest) for name, value in venues.items()]
+    pools = _object("pools", values.pop("pools", None))
     values.setdefault("order", "order")
     sizes = [some.pop(name) for some in (order, values) for name in ("quantity", "shares") if name in some]
     quantity = next((size for size in sizes if size is not None), None)
@@ -351,13 +383,26 @@ def read_context(books: Mapping[str, Any], **order: Any) -> Context:
         "shares": instrument.order_units(quantity, price=shown_books.mid),
         "lot": instrument.lot_units if lot is None else instrument.units(lot, "lot"),
     }
-    return Context(books=shown_books, pools=pools, instrument=instrument, **values)
+    dark = tuple(_pool(name, value, instrument) for name, value in pools.items())
+    return Context(books=shown_books, pools=dark, instrument=instrument, **values)
+
+
+def _pool(name: str, value: Any, instrument: Instrument) -> ContextPool:
+    given = _object(f"pool {name}", value, ("fee", "improvement"))
+    rate = parse_fee(f"fee of {name}", given.pop("fee", 0))
+    amount, fraction = rate.row(f"fee of {name}", instrument)
+    if fraction or np.isfinite(rate.limits(instrument)).any():
+        expected = f"an amount per quantity such as '{fee_rate(np.zeros(2), fee_limits(1)[0, :2], instrument)}'"
+        raise DataError(f"fee of {name} must be {expected}, was {rate}")
+    return ContextPool(name, amount, **given)
 
 
 def _instrument(values: dict[str, Any], read: list[dict[str, Any]], quantity: Any) -> Instrument:
     """Remove the instrument from the values and return it, with unit and tick derived from the books if missing."""
     given = values.pop("instrument", None)
-    if isinstance(given, Instrument):
+    if isinstance(given, Instrument):  # declared, so it replaces the fields of the books
+        for name in _INSTRUMENT_FIELDS:
+            values.pop(name, None)
         return given
     fields = _object("instrument", given)
     fields |= {name: values.pop(name) for name in _INSTRUMENT_FIELDS if values.get(name) is not None}
@@ -378,9 +423,19 @@ def _books(venues: tuple[str, ...], read: list[dict[str, Any]], instrument: Inst
                 where = f"{side} of {venues[v]}, level {level + 1}: size"
                 prices[v, level], sizes[v, level] = price, instrument.units(size, where)
         sides |= {f"{short}_px": prices, f"{short}_sz": sizes}
-    fees = {f"{name}s": np.array([one[name] for one in read]) for name in ("taker", "maker")}
+    rows: dict[str, list[tuple[float, float]]] = {"taker": [], "maker": []}
+    limits: list[tuple[float, ...]] = []
+    for venue, one in zip(venues, read, strict=True):
+        rates: dict[str, FeeRate] = {name: one[name] for name in rows}
+        for name, rate in rates.items():
+            where = f"{name} fee of {venue}"
+            if rate.currency not in ("", instrument.currency):
+                raise DataError(f"{where} must be in {instrument.currency}, was in {rate.currency}")
+            rows[name].append(rate.row(where, instrument))
+        limits.append(rates["taker"].limits(instrument) + rates["maker"].limits(instrument))
     ages = np.array([one["age_ns"] for one in read], dtype=np.int64)
-    return ContextBooks(venues, **sides, **fees, ages=ages)
+    takers, makers = (np.array(some) for some in rows.values())
+    return ContextBooks(venues, **sides, takers=takers, makers=makers, ages=ages, fee_limits=np.array(limits))
 
 
 def _object(name: str, value: Any, fields: tuple[str, ...] | None = None) -> dict[str, Any]:
@@ -394,7 +449,7 @@ def _object(name: str, value: Any, fields: tuple[str, ...] | None = None) -> dic
     return dict(value)
 
 
-def _venue(name: str, value: Any) -> dict[str, Any]:
+def _venue(name: str, value: Any, lowest: float) -> dict[str, Any]:
     given = _object(f"venue {name}", value, ("bids", "asks", "taker", "maker", "age_ns"))
     read: dict[str, Any] = {}
     for side, sign in (("bids", -1), ("asks", 1)):
@@ -402,7 +457,8 @@ def _venue(name: str, value: Any) -> dict[str, Any]:
         for level in valid_list(f"{side} of {name}", given.get(side, []), object, "pairs of price and size"):
             if not isinstance(level, list | tuple) or len(level) != 2:
                 raise DataError(f"{side} of {name} must be pairs of price and size, was {shown(level)}")
-            price = real_number(f"price of {name}", level[0], above=0, maximum=1e9)  # a higher price is in other units
+            # a price beyond 1e9 is in other units
+            price = real_number(f"price of {name}", level[0], above=lowest, maximum=1e9)
             levels.append((price, real_number(f"size of {name}", level[1], minimum=0, maximum=1e12)))
         prices = [sign * price for price, _ in levels]
         if prices != sorted(prices):
@@ -412,8 +468,7 @@ def _venue(name: str, value: Any) -> dict[str, Any]:
     if bid is not None and ask is not None and bid >= ask:
         raise DataError(f"best bid of {name} must be below its best ask, was {bid:.10g} and {ask:.10g}")
     for fee in ("taker", "maker"):
-        value = given.get(fee, 0.0)
-        read[fee] = real_number(f"{fee} of {name}", value, minimum=-_LARGEST_FEE, maximum=_LARGEST_FEE)
+        read[fee] = parse_fee(f"{fee} fee of {name}", given.get(fee, 0))
     read["age_ns"] = whole_number(f"age_ns of {name}", given.get("age_ns", 0), minimum=0)
     return read
 
@@ -422,7 +477,7 @@ def copied_context(context: Context) -> Context:
     """Return a copy of a context whose arrays a router may modify."""
     books = context.books
     _ = books.touch  # computed before the copy, so that both have it
-    names = ("bid_px", "bid_sz", "ask_px", "ask_sz", "takers", "makers", "ages")
+    names = ("bid_px", "bid_sz", "ask_px", "ask_sz", "takers", "makers", "ages", "fee_limits")
     arrays = {name: vars(books)[name].copy() for name in names}
     fields = {name: vars(context)[name] for name in Context.__dataclass_fields__}
     return unvalidated(Context, fields | {"books": unvalidated(ContextBooks, vars(books) | arrays)})

@@ -12,6 +12,8 @@ from riskroute.core.instrument import natural_text, plain_number
 from riskroute.core.validation import instance_of
 from riskroute.routers.context import Context
 from riskroute.routers.plan import Plan
+from riskroute.routing.consolidated import ConsolidatedBook
+from riskroute.routing.fees import fee_at, fee_rate
 
 
 class DecisionChild(NamedTuple):
@@ -19,25 +21,25 @@ class DecisionChild(NamedTuple):
 
     ``kind`` is ``take`` (immediate or cancel at a venue), ``post`` (limit order at the venue's best own-side price),
     ``rest`` (resting in a pool) or ``ping`` (immediate or cancel in a pool). ``limit`` is the limit price of a take and
-    the fill price of the other kinds; None if there is none. ``fee`` is per quantity of 1, in price terms.
+    the fill price of the other kinds; None if there is none. ``fee`` is the fee of the place, such as ``10 bps``.
     """
 
     kind: str
     place: str
     shares: int
     limit: float | None
-    fee: float
+    fee: str
 
 
 @dataclass(frozen=True)
 class Decision:
-    """A plan and its cost on the displayed books against the consolidated mid, fees included.
+    """A plan and its cost on the displayed books against the consolidated mid, in price times units.
 
-    Sizes are whole units and costs price times units; `to_json` gives natural quantities and amounts in the quote
-    currency.
+    Sizes are whole units; `to_json` gives natural quantities and amounts in the quote currency.
 
-    The books determine the cost of taking, but not how many posted or pool shares fill. The costs of both extremes are
-    given; they are equal for a plan that only takes.
+    Costs include fees, each child's within the minimum and maximum fee per order of its venue. The books determine the
+    cost of taking, but not how many posted or pool shares fill. The costs of both extremes are given; they are equal
+    for a plan that only takes.
 
     Parameters
     ----------
@@ -103,7 +105,7 @@ class Decision:
             "children": [
                 {
                     **{"kind": one.kind, "place": one.place, "quantity": natural(one.shares), "limit": one.limit},
-                    "fee": one.fee * float(instrument.multiplier),
+                    "fee": one.fee,
                 }
                 for one in self.children
             ],
@@ -131,8 +133,8 @@ def price_decision(context: Context, plan: Plan) -> Decision:
     --------
     >>> from riskroute.routers.context import read_context
     >>> from riskroute.routers.rules import SweepRule
-    >>> books = {"venues": {"A": {"bids": [[10.00, 300]], "asks": [[10.02, 300]], "taker": 0.003}}, "pools": {"P": {}}}
-    >>> context = read_context(books, side="sell", shares=200)
+    >>> venue = {"bids": [[10.00, 300]], "asks": [[10.02, 300]], "taker": "0.003 per share"}
+    >>> context = read_context({"venues": {"A": venue}, "pools": {"P": {}}}, side="sell", shares=200)
     >>> decision = price_decision(context, SweepRule().route(context))
     >>> round(decision.cost_if_swept, 6), round(decision.net, 6)
     (2.6, 1999.4)
@@ -154,39 +156,44 @@ def displayed_cost(context: Context, plan: Plan) -> float:
 
 def _children(context: Context, plan: Plan) -> tuple[DecisionChild, ...]:
     """Return the child orders of a plan; for pools pinged in turn, shares are upper limits."""
-    venues, takers = context.books.venues, context.books.takers.tolist()
-    take = {name: (plan.take_limits.get(name), taker) for name, taker in zip(venues, takers, strict=True)}
-    post, pools = _posted(context), _pooled(context)
+    fees = {kind: _fee_texts(context, kind) for kind in ("ping", "rest", "post", "take")}
+    prices = {"ping": _pooled(context), "rest": _pooled(context), "post": _posted(context), "take": plan.take_limits}
     rule, _, venue = plan.rest.partition(":")
     # unassigned shares are posted immediately
     free = context.shares - plan.sent if rule == "post" and not plan.in_turn else 0
     limit = {**plan.limit, venue: free} if free else plan.limit
     return tuple(
-        DecisionChild(kind, place, shares, *terms[place])
-        for kind, given, terms in (
-            ("ping", plan.dark, pools),
-            ("rest", plan.dark_rest, pools),
-            ("post", limit, post),
-            ("take", plan.take, take),
-        )
+        DecisionChild(kind, place, shares, prices[kind].get(place), fees[kind][place])
+        for kind, given in (("ping", plan.dark), ("rest", plan.dark_rest), ("post", limit), ("take", plan.take))
         for place, shares in given.items()
         if shares
     )
 
 
-def _pooled(context: Context) -> dict[str, tuple[float | None, float]]:
-    """Return fill price and fee by pool."""
+def _fee_texts(context: Context, kind: str) -> dict[str, str]:
+    """Return the fees of a kind of child, by place."""
+    books, instrument = context.books, context.instrument
+    if kind in ("ping", "rest"):
+        return {pool.name: pool.fee_text(instrument) for pool in context.pools}
+    fees, limits = (
+        (books.takers, books.fee_limits[:, :2]) if kind == "take" else (books.makers, books.fee_limits[:, 2:])
+    )
+    return {name: str(fee_rate(fees[v], limits[v], instrument)) for v, name in enumerate(books.venues)}
+
+
+def _pooled(context: Context) -> dict[str, float]:
+    """Return the fill price by pool."""
     bid, ask = context.books.touch
     half = (ask - bid) / 2
-    return {pool.name: (context.mid - context.sign * pool.improvement * half, pool.fee) for pool in context.pools}
+    return {pool.name: context.mid - context.sign * pool.improvement * half for pool in context.pools}
 
 
-def _posted(context: Context) -> dict[str, tuple[float | None, float]]:
-    """Return best own-side price and maker fee by venue; the price is None at an empty book."""
+def _posted(context: Context) -> dict[str, float]:
+    """Return the best own-side price by venue, without empty books."""
     books = context.books
     prices, sizes = books.side("bid" if context.sign > 0 else "ask")
-    best = (next(iter(prices[v][sizes[v] > 0].tolist()), None) for v in range(len(books.venues)))
-    return dict(zip(books.venues, zip(best, books.makers.tolist(), strict=True), strict=True))
+    best = {name: prices[v][sizes[v] > 0].tolist() for v, name in enumerate(books.venues)}
+    return {name: levels[0] for name, levels in best.items() if levels}
 
 
 def _filled_cost(context: Context, plan: Plan) -> float:
@@ -204,14 +211,18 @@ def _filled_cost(context: Context, plan: Plan) -> float:
     rule, _, venue = plan.rest.partition(":")
     if rule == "post":
         post[venue], free = free, 0
-    pools, posted, cost = _pooled(context), _posted(context), 0.0
-    for given, terms in ((ping, pools), (rest, pools), (post, posted)):
+    pooled, posted, cost = _pooled(context), _posted(context), 0.0
+    fees = {pool.name: pool.fee for pool in context.pools}
+    for given in (ping, rest):
         for place, shares in given.items():
-            price, fee = terms[place]
-            if price is None:
-                free += shares  # cannot be posted: returned immediately
-            else:
-                cost += shares * (context.sign * (price - context.mid) + fee)
+            cost += shares * (context.sign * (pooled[place] - context.mid) + fees[place])
+    for place, shares in post.items():
+        if (price := posted.get(place)) is None:
+            free += shares  # cannot be posted: returned immediately
+        elif shares:
+            v = context.books.venues.index(place)
+            fee = context.books.order_fee(v, shares * float(fee_at(context.books.makers[v], price)), maker=True)
+            cost += shares * context.sign * (price - context.mid) + fee
     return cost + _taking_cost(context, plan, take, sum(take.values()) + free)[0]
 
 
@@ -220,9 +231,12 @@ def _taking_cost(context: Context, plan: Plan, take: Mapping[str, int], left: in
 
     ``take`` goes to the named venues; the remainder follows the plan's ``rest``.
     """
-    book, cost = context.displayed, 0.0
+    book, cost, every = context.displayed, 0.0, slice(0, len(context.books.venues))
     if not take and not plan.rest.startswith("venue:"):
-        return float(book.costs(left)), max(left - book.depth, 0)
+        beyond = max(left - book.depth, 0)
+        if not beyond:
+            return _sweep_cost(context, book, every, left), 0
+        return _sweep_cost(context, book, every, left - beyond) + book.beyond_cost(beyond), beyond
     signed, rows = (context.sign * book.prices).tolist(), book.sizes.tolist()
     tops = [(prices[0], sizes[0]) for prices, sizes in zip(signed, rows, strict=True)]
     held = context.protected and not plan.trade_through
@@ -230,23 +244,38 @@ def _taking_cost(context: Context, plan: Plan, take: Mapping[str, int], left: in
         venue = context.books.venues.index(name)
         worst = context.sign * plan.take_limits[name] if name in plan.take_limits else np.inf
         worst = min(worst, _protected_quote(context, take, name, tops)) if held else worst
-        fixed = float(book.takers[venue]) - context.sign * context.mid
+        per, fraction = book.takers[venue].tolist()
+        filled, fees = 0, 0.0
         for level, price in enumerate(signed[venue]):
             there = int(rows[venue][level])
             if there and price <= worst:
                 taken = min(shares, there)
-                cost += taken * (price + fixed)
+                cost += taken * (price - context.sign * context.mid)
+                fees += taken * (per + fraction * abs(price))
                 rows[venue][level] -= taken
-                shares, left = shares - taken, left - taken
+                shares, left, filled = shares - taken, left - taken, filled + taken
+        cost += context.books.order_fee(venue, fees) if filled else 0.0
     if left == 0:
         return cost, 0
     sizes = np.array(rows)
     rule, _, at = plan.rest.partition(":")
-    some = slice(venue := context.books.venues.index(at), venue + 1) if rule == "venue" else slice(None)
+    some = slice(venue := context.books.venues.index(at), venue + 1) if rule == "venue" else every
     rest = context.book(book.prices[some], sizes[some], book.takers[some])
     beyond = max(left - rest.depth, 0)
-    cost += float(rest.costs(left - beyond))
-    return cost + (book.beyond(beyond) if beyond else 0.0), beyond
+    cost += _sweep_cost(context, rest, some, left - beyond)
+    return cost + book.beyond_cost(beyond), beyond
+
+
+def _sweep_cost(context: Context, book: ConsolidatedBook, venues: slice, shares: int) -> float:
+    """Return the cost of sweeping displayed shares of some venues; each venue gets one child order."""
+    cost = float(book.costs(shares))
+    if context.books.has_fee_limits and shares:
+        for k, wanted in enumerate(book.take(shares).shares.tolist()):
+            if wanted:
+                filled = np.diff(np.minimum(np.cumsum(book.sizes[k]), wanted), prepend=0.0)
+                total = float(filled @ fee_at(book.takers[k], np.nan_to_num(book.prices[k])))
+                cost += context.books.order_fee(venues.start + k, total) - total
+    return cost
 
 
 def _protected_quote(context: Context, take: Mapping[str, int], name: str, tops: list[tuple[float, float]]) -> float:

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from riskroute.core.arrays import Floats, Integers, Matrix
+from riskroute.core.arrays import Integers, Matrix
 from riskroute.routers.context import Context
 from riskroute.routers.plan import Plan
 from riskroute.routing.consolidated import cheapest_shares
@@ -61,12 +61,12 @@ class ExecutionFill(NamedTuple):
 
 
 class ExecutionLevels(NamedTuple):
-    """Displayed side to take from: prices in dollars and sizes in shares, ``(V, L)``, and taker fees ``(V,)``."""
+    """Displayed side to take from: prices and sizes ``(V, L)``, and taker fees ``(V, 2)`` as in `ContextBooks`."""
 
     venues: tuple[str, ...]
     prices: Matrix
     sizes: Matrix
-    takers: Floats
+    takers: Matrix
 
 
 class Execution:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -114,7 +115,8 @@ class Plan:
             instance_of("take_limits", self.take_limits, Mapping, "prices by name")
         for place, price in self.take_limits.items():
             one_of("take_limits venue", place, tuple(self.take))
-            real_number(f"take limit of {place}", price, above=0)
+            lowest = -math.inf if context.instrument.negative_prices else 0.0
+            real_number(f"take limit of {place}", price, above=lowest)
         if self.recall is not None:
             real_number("recall", self.recall, minimum=0)
         rules = ("sweep", "touch", "venue:NAME", "post:NAME")

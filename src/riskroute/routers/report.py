@@ -54,7 +54,7 @@ class ChildReport:
         whole_number("filled", self.filled, minimum=0)
         if self.filled > self.sent:
             raise InputError(f"filled must be at most the {self.sent} shares sent, was {self.filled}")
-        real_number("price", self.price, minimum=0)
+        real_number("price", self.price)
         real_number("fee", self.fee)
 
 

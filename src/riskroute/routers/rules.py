@@ -46,8 +46,8 @@ class SweepRule(Router):
     --------
     >>> from riskroute.routers.context import read_context
     >>> books = {
-    ...     "A": {"bids": [[10.00, 150], [9.98, 500]], "asks": [[10.02, 100]], "taker": 0.003},
-    ...     "B": {"bids": [[10.00, 100], [9.99, 300]], "asks": [[10.02, 100]], "taker": -0.002},
+    ...     "A": {"bids": [[10.00, 150], [9.98, 500]], "asks": [[10.02, 100]], "taker": "0.003 per share"},
+    ...     "B": {"bids": [[10.00, 100], [9.99, 300]], "asks": [[10.02, 100]], "taker": "-0.002 per share"},
     ... }
     >>> plan = SweepRule().route(read_context({"venues": books}, side="sell", shares=300, lot=100))
     >>> plan.take, plan.take_limits
@@ -202,7 +202,7 @@ class DarkFirstRule(Router):
     --------
     >>> from riskroute.routers.context import read_context
     >>> books = {"venues": {"A": {"bids": [[10.0, 900]], "asks": [[10.02, 900]]}}}
-    >>> books["pools"] = {"P": {}, "Q": {"fee": 0.02}}
+    >>> books["pools"] = {"P": {}, "Q": {"fee": "0.02 per share"}}
     >>> plan = DarkFirstRule().route(read_context(books, side="sell", shares=300))  # Q's fee exceeds the saving
     >>> plan.dark, plan.in_turn, plan.rest
     ({'P': 300}, True, 'sweep')
@@ -320,8 +320,8 @@ class DelayRule(Router):
 
     >>> from riskroute.routers.context import read_context
     >>> books = {"venues": {
-    ...     "A": {"bids": [[10.00, 300]], "asks": [[10.02, 900]], "maker": -0.002},
-    ...     "B": {"bids": [[10.00, 300]], "asks": [[10.02, 900]], "maker": 0.001},
+    ...     "A": {"bids": [[10.00, 300]], "asks": [[10.02, 900]], "maker": "-0.002 per share"},
+    ...     "B": {"bids": [[10.00, 300]], "asks": [[10.02, 900]], "maker": "0.001 per share"},
     ... }, "features": {"outflow A": 10.0, "outflow B": 60.0}}
     >>> order = read_context(books, side="buy", shares=200, horizon=60)
     >>> DelayRule(gamma=0.0001).decide(order).rest, DelayRule(gamma=0.0002).decide(order).rest
@@ -332,7 +332,8 @@ class DelayRule(Router):
     gamma: float = parameter(0.0001, real_number, minimum=0, maximum=1000)
 
     def decide(self, context: Context) -> Plan:
-        makers = dict(zip(context.books.venues, context.books.makers.tolist(), strict=True))
+        fees = context.books.post_fees("bid" if context.sign > 0 else "ask")
+        makers = dict(zip(context.books.venues, fees.tolist(), strict=True))
         value = {
             name: -makers[name] - self.gamma * shares / max(context.features.get(f"outflow {name}", 1.0), 1e-3)
             for name, shares in context.best_queues.items()

@@ -3,6 +3,7 @@
 from riskroute.routing.allocations import routing_actions as routing_actions
 from riskroute.routing.fees import Fee as Fee
 from riskroute.routing.fees import FeeSchedule as FeeSchedule
+from riskroute.routing.fees import FeeTier as FeeTier
 from riskroute.routing.fees import load_fees as load_fees
 from riskroute.routing.frontier import risk_frontier as risk_frontier
 from riskroute.routing.frontier import trace_frontier as trace_frontier

@@ -1,8 +1,9 @@
 """The displayed books of all venues as one: the cost of taking any number of shares, and the venues to take them from.
 
-Within a venue the best level is taken first, so the cost of taking is convex and piecewise linear, and greedy
-allocation by marginal cost is optimal. With minimum order sizes the cost is not convex, and dynamic programming solves
-the split.
+A level costs its all-in price: the price plus a fee per quantity and a fraction of the price. Fractions are below 1, so
+within a venue the best level is also the cheapest after fees. The cost of taking is therefore convex and piecewise
+linear, and greedy allocation by marginal cost is optimal. With minimum order sizes the cost is not convex, and dynamic
+programming solves the split. Minimum and maximum fees per order are not part of these costs.
 
 References
 ----------
@@ -21,15 +22,16 @@ from riskroute.core.arrays import Floats, Integers, Matrix, Units, Vector
 from riskroute.core.errors import InputError
 from riskroute.core.runtime import cached
 from riskroute.core.validation import SIDES, exact_array, one_of, real_number, whole_number
+from riskroute.routing.fees import fee_at
 from riskroute.routing.separable import maximise_tables
 
 
 class ConsolidatedTake(NamedTuple):
     """Shares taken from a consolidated book, by venue.
 
-    ``shares (V,)`` are taken at each venue, at no worse than ``limits (V,)`` (NaN where none are). ``cost`` is in
-    dollars against the mid, with fees. ``beyond`` shares are not taken: they exceed the displayed depth or, with
-    minimum order sizes, fit no venue.
+    ``shares (V,)`` are taken at each venue, at no worse than ``limits (V,)`` (NaN where none are). ``cost`` is against
+    the mid, with fees. ``beyond`` shares are not taken: they exceed the displayed depth or, with minimum order sizes,
+    fit no venue.
     """
 
     shares: Integers
@@ -42,10 +44,10 @@ class ConsolidatedBook:
     """One side of all venues' books, merged in taking order: the asks if ``side`` is ``buy``, the bids if ``sell``.
 
     ``prices`` and ``sizes (V, L)`` are the levels of ``V`` venues, best first; a price of NaN or a size of 0 where
-    there is no level. ``takers (V,)`` are fees in dollars per share taken; a rebate is negative. ``mid`` is the
-    benchmark price, the same for all venues. With ``protect``, order protection applies (US equities, Rule 611): better
-    displayed prices are taken first, and fees only break ties. Without it, levels are taken by their price after fees:
-    the cheapest split.
+    there is no level. ``takers (V, 2)`` are taker fees: per quantity of 1, and as a fraction of the price; a rebate is
+    negative. ``mid`` is the benchmark price, the same for all venues. With ``protect``, order protection applies (US
+    equities, Rule 611): better displayed prices are taken first, and fees only break ties. Without it, levels are taken
+    by their price after fees: the cheapest split.
 
     Examples
     --------
@@ -53,7 +55,7 @@ class ConsolidatedBook:
     bids for 100 at 10.00 and 300 at 9.99, and pays 0.2 cents per share.
 
     >>> prices, sizes = np.array([[10.00, 9.98], [10.00, 9.99]]), np.array([[150.0, 500], [100, 300]])
-    >>> book = ConsolidatedBook(prices, sizes, np.array([0.003, -0.002]), mid=10.01, side="sell")
+    >>> book = ConsolidatedBook(prices, sizes, np.array([[0.003, 0], [-0.002, 0]]), mid=10.01, side="sell")
     >>> single, lots = book.take(300), book.take(300, lot=100)
     >>> single.shares.tolist(), round(3003 - single.cost, 9), single.limits.tolist()
     ([150, 150], 2999.35, [10.0, 9.99])
@@ -64,32 +66,33 @@ class ConsolidatedBook:
     """
 
     def __init__(
-        self, prices: Matrix, sizes: Matrix, takers: Vector, *, mid: float, side: str, protect: bool = False
+        self, prices: Matrix, sizes: Matrix, takers: Matrix, *, mid: float, side: str, protect: bool = False
     ) -> None:
         prices = np.ascontiguousarray(exact_array("prices", prices, np.float64, (None, None)))
         sizes = np.ascontiguousarray(exact_array("sizes", sizes, np.float64, prices.shape))
-        takers = np.ascontiguousarray(exact_array("takers", takers, np.float64, (len(prices),)))
+        takers = np.ascontiguousarray(exact_array("takers", takers, np.float64, (len(prices), 2)))
+        if takers.size and not np.abs(takers[:, 1]).max() < 1:
+            raise InputError(f"takers must be fractions of the price between -1 and 1, was {takers[:, 1].tolist()}")
         sign = 1 if one_of("side", side, SIDES) == "buy" else -1
         self._merge(prices, sizes, takers, sign, real_number("mid", mid), protect)
 
     @classmethod
     def of_checked(
-        cls, prices: Matrix, sizes: Matrix, takers: Vector, *, mid: float, sign: int, protect: bool = False
+        cls, prices: Matrix, sizes: Matrix, takers: Matrix, *, mid: float, sign: int, protect: bool = False
     ) -> ConsolidatedBook:
         """Build a book without checks, from valid, contiguous arrays and a sign (1 to buy, -1 to sell)."""
         made = cls.__new__(cls)
         made._merge(prices, sizes, takers, sign, mid, protect)
         return made
 
-    def _merge(self, prices: Matrix, sizes: Matrix, takers: Vector, sign: int, mid: float, protect: bool) -> None:
+    def _merge(self, prices: Matrix, sizes: Matrix, takers: Matrix, sign: int, mid: float, protect: bool) -> None:
         self.prices, self.takers, self.sign, self.mid, self.protect = prices, takers, sign, mid, protect
         self.sizes: Matrix
-        wrong, self.sizes, self._venues, self._levels, ends, totals, each = _consolidated(
+        wrong, self.sizes, self._venues, self._levels, ends, totals = _consolidated(
             prices, sizes, takers, sign, mid, protect
         )
         _refuse(wrong, prices)
-        # cumulative shares and costs, (N + 1,) from 0, and the cost per share on each level, (N,)
-        self._steps: tuple[Floats, Floats, Floats] = (ends, totals, each)
+        self._steps: tuple[Floats, Floats] = (ends, totals)  # cumulative shares and costs, (N + 1,) from 0
 
     @cached
     def depth(self) -> int:
@@ -97,25 +100,38 @@ class ConsolidatedBook:
         return int(self._steps[0][-1])
 
     def costs(self, shares: Any) -> Floats:
-        """Return the cost C(n) in dollars of taking ``n`` shares, for each entry of ``shares`` (any shape).
+        """Return the cost C(n) of taking ``n`` shares, fees included, for each entry of ``shares`` (any shape).
 
         Beyond the displayed depth the cost is an estimate that extrapolates the books. With a depth of ``n`` and a last
         level ``d`` worse than the mid, share ``m > n`` of a purchase trades at ``mid + d m / n``; that of a sale at
-        ``mid / (1 + r m / n)`` with ``r = d / (mid - d)``, the mirror image in relative prices, which stays above zero.
-        No estimated price is better than the last level's. The cost is NaN if nothing is displayed.
+        ``mid / (1 + r m / n)`` with ``r = d / (mid - d)``, the mirror image in relative prices, which stays above zero;
+        if the last level is not above zero, at ``mid - d m / n``. No estimated price is better than the last level's.
+        The last level's fee is charged on the mean estimated price. The cost is NaN if nothing is displayed.
         """
         wanted = np.asarray(shares, dtype=np.float64)
-        found = _displayed_costs(wanted.ravel(), *self._steps, self.last_taker, self.sign, self.mid)
+        found = _displayed_costs(wanted.ravel(), *self._steps, *self._last, self.sign, self.mid)
         return np.asarray(found.reshape(wanted.shape))
 
-    def beyond(self, shares: int) -> float:
-        """Return the estimated cost in dollars of ``shares`` beyond the displayed depth; see `costs`."""
-        return float(self.costs(self.depth + shares) - self.costs(self.depth))
+    def beyond(self, shares: int) -> tuple[float, float]:
+        """Return the mean price of ``shares`` beyond the displayed depth, and their fee per share; see `costs`."""
+        price, fees = self._last
+        mean = _beyond_price(float(shares), float(self.depth), price, self.sign, self.mid)
+        return float(mean), float(fee_at(fees, mean))
+
+    def beyond_cost(self, shares: int) -> float:
+        """Return the estimated cost of ``shares`` beyond the displayed depth, fees included."""
+        if not shares:
+            return 0.0
+        price, fee = self.beyond(shares)
+        return shares * (self.sign * (price - self.mid) + fee)
 
     @property
-    def last_taker(self) -> float:
-        """Taker fee of the last level; 0 if nothing is displayed."""
-        return float(self.takers[self._venues[-1]]) if len(self._venues) else 0.0
+    def _last(self) -> tuple[float, Floats]:
+        """Price of the last level and the fees of its venue; NaN and 0 if nothing is displayed."""
+        if not len(self._venues):
+            return math.nan, np.zeros(2)
+        venue = self._venues[-1]
+        return float(self.prices[venue, self._levels[-1]]), self.takers[venue]
 
     def take(self, shares: int, *, lot: int = 1, minimums: Units | None = None) -> ConsolidatedTake:
         """Take ``shares`` at the least displayed cost, or the whole depth if that is less.
@@ -140,9 +156,10 @@ class ConsolidatedBook:
         tables = []
         for venue, least in enumerate(minimums):
             units = np.arange(int(min(self.sizes[venue].sum(), wanted)) // lot + 1)
-            costs = _venue_costs(self.prices[venue], self.sizes[venue], units * lot, self.sign, self.mid)
+            prices = np.nan_to_num(self.prices[venue])
+            each = self.sign * (prices - self.mid) + fee_at(self.takers[venue], prices)
             allowed = (units == 0) | (units * lot >= least)
-            tables.append(np.where(allowed, -costs - self.takers[venue] * units * lot, -np.inf))
+            tables.append(np.where(allowed, -_venue_costs(each, self.sizes[venue], units * lot), -np.inf))
         for units_wanted in range(wanted // lot, -1, -1):
             value, chosen = maximise_tables(tables, units_wanted)
             if np.isfinite(value):
@@ -162,7 +179,7 @@ def _refuse(wrong: int, prices: Matrix) -> None:
 
 
 def sweep_cost(
-    prices: Matrix, sizes: Matrix, takers: Vector, *, sign: int, mid: float, shares: int, protect: bool = False
+    prices: Matrix, sizes: Matrix, takers: Matrix, *, sign: int, mid: float, shares: int, protect: bool = False
 ) -> float:
     """Return `ConsolidatedBook.costs` of a number of shares in one compiled call, for valid, contiguous arrays."""
     wrong, _, cost = _cost(prices, sizes, takers, sign, mid, float(shares), protect, True)
@@ -171,9 +188,9 @@ def sweep_cost(
 
 
 def displayed_cost(
-    prices: Matrix, sizes: Matrix, takers: Vector, *, sign: int, mid: float, shares: float, protect: bool = False
+    prices: Matrix, sizes: Matrix, takers: Matrix, *, sign: int, mid: float, shares: float, protect: bool = False
 ) -> tuple[float, float]:
-    """Return the number of ``shares`` displayed, and their cost in dollars, in one compiled call; see `sweep_cost`."""
+    """Return the number of ``shares`` displayed, and their cost, in one compiled call; see `sweep_cost`."""
     wrong, inside, cost = _cost(prices, sizes, takers, sign, mid, float(shares), protect, False)
     _refuse(wrong, prices)
     return inside, cost
@@ -181,19 +198,21 @@ def displayed_cost(
 
 @njit(cache=True)
 def _cost(
-    prices: Matrix, sizes: Matrix, takers: Vector, sign: int, mid: float, shares: float, protect: bool, beyond: bool
+    prices: Matrix, sizes: Matrix, takers: Matrix, sign: int, mid: float, shares: float, protect: bool, beyond: bool
 ) -> tuple[int, float, float]:
     """Return an error code, the shares that are priced (with ``beyond``, also those not displayed), and their cost."""
-    wrong, _, venues, _, ends, totals, each = _consolidated(prices, sizes, takers, sign, mid, protect)
+    wrong, _, venues, levels, ends, totals = _consolidated(prices, sizes, takers, sign, mid, protect)
     if wrong != _RIGHT:
         return wrong, 0.0, 0.0
     priced = shares if beyond else min(shares, ends[-1])
-    taker = takers[venues[-1]] if len(venues) else 0.0
-    return wrong, priced, _displayed_costs(np.array([priced]), ends, totals, each, taker, sign, mid)[0]
+    last, fees = np.nan, np.zeros(2)
+    if len(venues):
+        last, fees = prices[venues[-1], levels[-1]], takers[venues[-1]]
+    return wrong, priced, _displayed_costs(np.array([priced]), ends, totals, last, fees, sign, mid)[0]
 
 
 def cheapest_shares(
-    prices: Matrix, sizes: Matrix, takers: Vector, *, sign: int, shares: int, protect: bool = False
+    prices: Matrix, sizes: Matrix, takers: Matrix, *, sign: int, shares: int, protect: bool = False
 ) -> Units:
     """Return ``shares`` of `ConsolidatedBook.take` in one compiled call, for valid, contiguous arrays."""
     wrong, chosen = _cheapest_shares(prices, sizes, takers, sign, shares, protect)
@@ -203,20 +222,20 @@ def cheapest_shares(
 
 @njit(cache=True)
 def _cheapest_shares(
-    prices: Matrix, sizes: Matrix, takers: Vector, sign: int, shares: int, protect: bool
+    prices: Matrix, sizes: Matrix, takers: Matrix, sign: int, shares: int, protect: bool
 ) -> tuple[int, Units]:
-    wrong, whole, venues, levels, _, _, _ = _consolidated(prices, sizes, takers, sign, 0.0, protect)
+    wrong, whole, venues, levels, _, _ = _consolidated(prices, sizes, takers, sign, 0.0, protect)
     return wrong, _take_levels(whole, venues, levels, shares)
 
 
 @njit(cache=True)
 def _consolidated(
-    prices: Matrix, sizes: Matrix, takers: Vector, sign: int, mid: float, protect: bool
-) -> tuple[int, Matrix, Integers, Integers, Floats, Floats, Floats]:
+    prices: Matrix, sizes: Matrix, takers: Matrix, sign: int, mid: float, protect: bool
+) -> tuple[int, Matrix, Integers, Integers, Floats, Floats]:
     """Merge the books.
 
     Return an error code (`_RIGHT`, `_NEGATIVE`, or a venue whose levels are not in order), whole sizes, venue and
-    index of all levels in taking order, cumulative shares and costs ``(N + 1,)`` from 0, and the cost per share.
+    index of all levels in taking order, and cumulative shares and costs ``(N + 1,)`` from 0.
     """
     venues, depth = prices.shape
     signed, whole = np.empty((venues, depth)), np.empty((venues, depth))
@@ -232,24 +251,30 @@ def _consolidated(
                 wrong = v
     if wrong != _RIGHT:
         none, nothing = np.zeros(0, dtype=np.int64), np.zeros(0)
-        return wrong, whole, none, none, nothing, nothing, nothing
+        return wrong, whole, none, none, nothing, nothing
     order_venues, order_levels = _merged(signed, whole, takers, protect)
     count = len(order_venues)
-    shares, costs, each = np.zeros(count + 1), np.zeros(count + 1), np.empty(count)
+    shares, costs = np.zeros(count + 1), np.zeros(count + 1)
     for k in range(count):
         v, level = order_venues[k], order_levels[k]
-        each[k] = sign * (prices[v, level] - mid) + takers[v]
+        price = prices[v, level]
         shares[k + 1] = shares[k] + whole[v, level]
-        costs[k + 1] = costs[k] + whole[v, level] * each[k]
-    return wrong, whole, order_venues, order_levels, shares, costs, each
+        costs[k + 1] = costs[k] + whole[v, level] * (sign * (price - mid) + _fee(takers, v, price))
+    return wrong, whole, order_venues, order_levels, shares, costs
+
+
+@njit(cache=True)
+def _fee(takers: Matrix, venue: int, price: float) -> float:
+    """Return `fee_at` of a venue and price."""
+    return float(takers[venue, 0] + takers[venue, 1] * abs(price))
 
 
 @njit(cache=True)
 def _displayed_costs(
-    wanted: Floats, ends: Floats, totals: Floats, each: Floats, taker: float, sign: int, mid: float
+    wanted: Floats, ends: Floats, totals: Floats, last: float, fees: Floats, sign: int, mid: float
 ) -> Floats:
-    """Return the cost of taking each number of shares in ``wanted``; ``taker`` is the fee on the last level."""
-    count = len(each)
+    """Return the cost of each number of shares in ``wanted``; ``last`` and ``fees (2,)`` belong to the last level."""
+    count = len(ends) - 1
     costs = np.empty(len(wanted))
     for i in range(len(wanted)):
         n = wanted[i]
@@ -258,7 +283,9 @@ def _displayed_costs(
         elif np.isnan(n):
             costs[i] = n
         elif n > ends[-1]:
-            costs[i] = totals[-1] + _beyond_cost(n - ends[-1], ends[-1], each[-1], taker, sign, mid)
+            more = n - ends[-1]
+            price = _beyond_price(more, ends[-1], last, sign, mid)
+            costs[i] = totals[-1] + more * (sign * (price - mid) + fees[0] + fees[1] * abs(price))
         else:
             k = min(max(np.searchsorted(ends, n, side="right") - 1, 0), count - 1)
             slope = (totals[k + 1] - totals[k]) / (ends[k + 1] - ends[k])
@@ -267,16 +294,15 @@ def _displayed_costs(
 
 
 @njit(cache=True)
-def _beyond_cost(shares: float, depth: float, last: float, taker: float, sign: int, mid: float) -> float:
-    """Return the cost of shares beyond the depth; the last level costs ``last`` per share, fee ``taker`` included."""
-    distance = last - taker
+def _beyond_price(shares: float, depth: float, last: float, sign: int, mid: float) -> float:
+    """Return the mean price of shares beyond the depth, whose last level has the price ``last``."""
+    distance = sign * (last - mid)
     if distance <= 0:  # books crossed at all their levels: prices do not improve further
-        return shares * last
-    if sign > 0:
-        return shares * last + distance * shares * shares / (2 * depth)
-    ratio = distance / (mid - distance)
-    proceeds = mid * depth / ratio * math.log1p(ratio * shares / (depth * (1 + ratio)))
-    return shares * (mid + taker) - proceeds
+        return last
+    if sign > 0 or last <= 0:
+        return last + sign * distance * shares / (2 * depth)
+    ratio = distance / last
+    return mid * depth / (ratio * shares) * math.log1p(ratio * shares / (depth * (1 + ratio)))
 
 
 @njit(cache=True)
@@ -286,7 +312,7 @@ def _same(one: float, other: float) -> bool:
 
 
 @njit(cache=True)
-def _merged(signed: Matrix, sizes: Matrix, takers: Vector, protect: bool) -> tuple[Integers, Integers]:
+def _merged(signed: Matrix, sizes: Matrix, takers: Matrix, protect: bool) -> tuple[Integers, Integers]:
     """Return venue and index of all non-empty levels, in taking order.
 
     Levels are ordered by price after fees, then price (with ``protect``, price first), then larger size, then venue.
@@ -305,7 +331,7 @@ def _merged(signed: Matrix, sizes: Matrix, takers: Vector, protect: bool) -> tup
             if at[v] == depth:
                 continue
             gross = signed[v, at[v]]
-            net = gross + takers[v]
+            net = gross + _fee(takers, v, gross)
             major, minor = (gross, net) if protect else (net, gross)
             shown = sizes[v, at[v]]
             if best >= 0 and _same(major, first):
@@ -335,21 +361,25 @@ def _take_levels(sizes: Matrix, venues: Integers, levels: Integers, wanted: int)
 
 
 @njit(cache=True)
-def _next_cost(signed: Matrix, sizes: Matrix, venue: int, level: int, used: float, lot: int) -> float:
-    """Return the cost before fees of the next ``lot`` shares of a venue; infinite if it has fewer."""
-    left, cost = float(lot), 0.0
+def _next_costs(
+    signed: Matrix, sizes: Matrix, takers: Matrix, venue: int, level: int, used: float, lot: int
+) -> tuple[float, float]:
+    """Return the cost before and after fees of the next ``lot`` shares of a venue; infinite if it has fewer."""
+    left, gross, net = float(lot), 0.0, 0.0
     while left > 0 and level < signed.shape[1]:
         shares = min(left, sizes[venue, level] - used)
         if shares > 0:
-            cost += shares * signed[venue, level]
+            price = signed[venue, level]
+            gross += shares * price
+            net += shares * (price + _fee(takers, venue, price))
             left -= shares
         level += 1
         used = 0.0
-    return cost if left == 0 else np.inf
+    return (gross, net) if left == 0 else (np.inf, np.inf)
 
 
 @njit(cache=True)
-def _take_lots(signed: Matrix, sizes: Matrix, takers: Vector, wanted: int, lot: int, protect: bool) -> Units:
+def _take_lots(signed: Matrix, sizes: Matrix, takers: Matrix, wanted: int, lot: int, protect: bool) -> Units:
     """Take lot by lot at the lowest marginal cost, then the odd lot; with ``protect``, fees only break ties."""
     venues = len(takers)
     chosen = np.zeros(venues, dtype=np.int64)
@@ -361,8 +391,7 @@ def _take_lots(signed: Matrix, sizes: Matrix, takers: Vector, wanted: int, lot: 
         size = min(size, left)
         best, least, tie = -1, np.inf, np.inf
         for v in range(venues):
-            gross = _next_cost(signed, sizes, v, level[v], used[v], size)
-            net = gross + takers[v] * size
+            gross, net = _next_costs(signed, sizes, takers, v, level[v], used[v], size)
             major, minor = (gross, net) if protect else (net, gross)
             equal = best >= 0 and _same(major, least)
             if (major < least and not equal) or (equal and minor < tie and not _same(minor, tie)):
@@ -387,7 +416,7 @@ def _take_lots(signed: Matrix, sizes: Matrix, takers: Vector, wanted: int, lot: 
 
 @njit(cache=True)
 def _walked(
-    prices: Matrix, sizes: Matrix, takers: Vector, chosen: Units, sign: int, mid: float
+    prices: Matrix, sizes: Matrix, takers: Matrix, chosen: Units, sign: int, mid: float
 ) -> tuple[Floats, float]:
     """Return the worst price taken at each venue, and the total cost."""
     limits = np.full(len(takers), np.nan)
@@ -397,14 +426,15 @@ def _walked(
         for level in range(prices.shape[1]):
             shares = min(left, sizes[v, level])
             if shares > 0:
-                total += shares * (sign * (prices[v, level] - mid) + takers[v])
-                limits[v] = prices[v, level]
+                price = prices[v, level]
+                total += shares * (sign * (price - mid) + _fee(takers, v, price))
+                limits[v] = price
                 left -= shares
     return limits, total
 
 
-def _venue_costs(prices: Vector, sizes: Vector, shares: Integers, sign: int, mid: float) -> Floats:
-    """Return the cost before fees of taking each number of shares from one venue, within its depth."""
+def _venue_costs(each: Vector, sizes: Vector, shares: Integers) -> Floats:
+    """Return the cost of taking each number of shares from one venue, within its depth, at costs ``each`` by level."""
     ends = np.append(0.0, np.cumsum(sizes))
-    totals = np.append(0.0, np.cumsum(np.where(sizes > 0, sizes * sign * (np.nan_to_num(prices) - mid), 0.0)))
+    totals = np.append(0.0, np.cumsum(np.where(sizes > 0, sizes * each, 0.0)))
     return np.asarray(np.interp(shares, ends, totals))

@@ -23,6 +23,7 @@ from riskroute.routers.plan import Plan
 from riskroute.routers.report import ChildReport
 from riskroute.routers.router import Router
 from riskroute.routing.consolidated import ConsolidatedBook
+from riskroute.routing.fees import fee_at
 from riskroute.simulation.exchange import BEYOND, HIDDEN_WINDOW, Exchange, ExchangeExecution, ExchangeFill
 
 
@@ -58,7 +59,8 @@ class Clairvoyant(Router):
     """Take the cheapest shares offered until the deadline.
 
     A snapshot offers its shares at a price once, and all snapshots of a second together offer no more than the largest
-    of them: shares taken do not reappear in the same snapshot or within a second.
+    of them: shares taken do not reappear in the same snapshot or within a second. Minimum fees per order are not
+    charged, and a maximum fee is divided by the size of the order.
     """
 
     name: ClassVar[str] = "clairvoyant"
@@ -83,10 +85,7 @@ class Clairvoyant(Router):
             _fill(done, offer.fill._replace(child=len(done.children), shares=taken))
             left -= taken
         if beyond:
-            price = context.mid + context.sign * (book.beyond(beyond) / beyond - book.last_taker)
-            fill = ExchangeFill(
-                len(done.children), "sweep", BEYOND, when, beyond, price, book.last_taker, estimated=True
-            )
+            fill = ExchangeFill(len(done.children), "sweep", BEYOND, when, beyond, *book.beyond(beyond), estimated=True)
             _fill(done, fill)
         return done
 
@@ -112,6 +111,13 @@ def _fill(done: ExchangeExecution, fill: ExchangeFill) -> None:
 
 def _offer(context: Context, fill: ExchangeFill) -> _Offer:
     return _Offer(context.sign * (fill.price - context.mid) + fill.fee, fill.shares, fill)
+
+
+def _least_fee(context: Context, venue: int, price: float, *, maker: bool = False) -> float:
+    """Return a lower bound of the fee per quantity of 1: a maximum fee may be spread over the whole order."""
+    books = context.books
+    fee = float(fee_at((books.makers if maker else books.takers)[venue], price))
+    return min(fee, float(books.fee_limits[venue, 2 * maker + 1]) / context.shares)
 
 
 def _cheapest(alternatives: Sequence[list[_Offer]]) -> list[_Offer]:
@@ -148,8 +154,8 @@ def _displayed(exchange: Exchange, number: int, context: Context, times: _Times)
     offers = []
     for venue, price, size, time in zip(venues.tolist(), at.tolist(), shares.tolist(), stamps.tolist(), strict=True):
         hidden = queue.most_hidden(venue, price, begin, times.deadline, HIDDEN_WINDOW) if queue else 0
-        fill = ExchangeFill(0, "take", names[venue], time, size + hidden, price, float(exchange.takers[venue]))
-        offers.append(_offer(context, fill))
+        fee = _least_fee(context, venue, price)
+        offers.append(_offer(context, ExchangeFill(0, "take", names[venue], time, size + hidden, price, fee)))
     return offers
 
 
@@ -161,10 +167,11 @@ def _posted(exchange: Exchange, context: Context, times: _Times) -> list[_Offer]
     begins = [begin for begin in times.again if begin < times.end]
     rows = [exchange.books.as_of(begin).rows.tolist() for begin in begins]
     for venue, name in enumerate(exchange.books.venues):
-        fee, alternatives = float(exchange.makers[venue]), []
+        alternatives = []
         joined = {row[venue]: begin for row, begin in zip(rows[::-1], begins[::-1], strict=True)}
-        for begin in joined.values():  # orders that join on the same snapshot fill alike: one is enough
+        for begin in joined.values():  # of orders that join on the same snapshot, the earliest fills first and most
             price, fills = queue.fills(venue, context.sign, begin, times.end, context.shares)
+            fee = _least_fee(context, venue, price, maker=True)
             alternatives.append(
                 [_offer(context, ExchangeFill(0, "limit", name, time, shares, price, fee)) for time, shares in fills]
             )
@@ -216,7 +223,7 @@ def _estimated(
         book = exchange.last_book(number, context, when)
 
         def cost(beyond: int, book: ConsolidatedBook = book) -> float:
-            return float(np.interp(size - beyond, shares, costs)) + (book.beyond(beyond) if beyond else 0.0)
+            return float(np.interp(size - beyond, shares, costs)) + (book.beyond_cost(beyond))
 
         low, high = least, size  # the cost is convex in the shares beyond: bisect for its minimum
         if low < high and cost(low + 1) >= cost(low):

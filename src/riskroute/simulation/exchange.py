@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from riskroute.core.arrays import Integers, Matrix, Vector
+from riskroute.core.arrays import Integers, Matrix
 from riskroute.core.validation import real_number
 from riskroute.market.clock import SECOND
 from riskroute.market.day_books import DayBooks
@@ -19,6 +19,7 @@ from riskroute.routers.execution import OUTFLOW_SECONDS
 from riskroute.routers.public_data import PublicData, PublicMarketAtHorizon, PublicQueueOutflow
 from riskroute.routers.report import ChildReport, Report
 from riskroute.routing.consolidated import ConsolidatedBook
+from riskroute.routing.fees import fee_at
 from riskroute.simulation.dark_market import DarkMarket
 
 HIDDEN_WINDOW = SECOND  # an order meets the hidden shares that trade at its price within this time
@@ -39,9 +40,10 @@ class Latency:
 
 
 class ExchangeFill(NamedTuple):
-    """A fill of child number ``child``: shares, place, time (UTC nanoseconds), price, and fee per share.
+    """A fill of child number ``child``: shares, place, time (UTC nanoseconds), price, and fee per quantity of 1.
 
-    ``estimated`` marks shares beyond the displayed depth, whose price is extrapolated.
+    A minimum or maximum fee of the child is spread evenly over its shares. ``estimated`` marks shares beyond the
+    displayed depth, whose price is extrapolated.
     """
 
     child: int
@@ -66,7 +68,7 @@ class ExchangeExecution:
 
     @property
     def cost(self) -> float:
-        """Cost in dollars against the arrival mid, fees included."""
+        """Cost against the arrival mid in price times units, fees included."""
         sign, mid = self.context.sign, self.context.mid
         return sum(fill.shares * (sign * (fill.price - mid) + fill.fee) for fill in self.fills)
 
@@ -94,17 +96,19 @@ class ExchangeExecution:
 class Exchange:
     """The recorded market of a day; `execute_plan` executes a plan on it.
 
-    ``takers`` and ``makers`` are fees by venue in dollars per share. Limit orders can be posted only with a ``queue``.
-    ``faded (n, V)`` is the fraction of the displayed size left when child orders arrive; default: all.
+    ``takers``, ``makers`` and ``fee_limits`` are fees as in `riskroute.routers.context.ContextBooks`. Limit orders can
+    be posted only with a ``queue``. ``faded (n, V)`` is the fraction of the displayed size left when child orders
+    arrive; default: all.
     """
 
     books: DayBooks
-    takers: Vector
-    makers: Vector
+    takers: Matrix
+    makers: Matrix
     dark: DarkMarket | None = None
     queue: QueueReplay | None = None
     latency: Latency = field(default_factory=Latency)
     faded: Matrix | None = None
+    fee_limits: Matrix = field(default_factory=lambda: np.zeros((0, 4)))
     # Times of our last fills, by pool; those of resting orders may lie in the future.
     dark_fills: dict[str, deque[int]] = field(default_factory=dict, init=False)
 
@@ -118,8 +122,9 @@ class Exchange:
 
     def venue_books(self, time: int) -> ContextBooks:
         """Return the books as of ``time``, as a router sees them."""
-        now, names = self.books.as_of(time), self.books.venues
-        return ContextBooks(names, now.bid_px, now.bid_sz, now.ask_px, now.ask_sz, self.takers, self.makers, now.ages)
+        now, fees = self.books.as_of(time), (self.takers, self.makers)
+        sides = (now.bid_px, now.bid_sz, now.ask_px, now.ask_sz)
+        return ContextBooks(self.books.venues, *sides, *fees, now.ages, self.fee_limits)
 
     def side(self, number: int, sign: int, time: int) -> tuple[Matrix, Matrix, Integers]:
         """Return the prices and sizes ``(V, L)`` that order ``number`` can take at ``time``, and the snapshot rows."""
@@ -161,9 +166,10 @@ class Exchange:
         return other
 
     def public_outcomes(self, context: Context) -> PublicData:
-        """Return the profits in dollars that public data show afterwards for orders arriving with ``context``.
+        """Return the profits that public data show afterwards for orders arriving with ``context``.
 
-        They are measured against the arrival mid, without market impact, and shown to routers of feedback class F3.
+        They are measured against the arrival mid, without market impact and without limits of fees per order, and shown
+        to routers of feedback class F3.
         ``take`` is the profit of shares taken at a venue after the latency, ``limit`` that of shares posted there until
         the horizon, whose remainder is then swept; without a queue or horizon it is missing.
         """
@@ -180,7 +186,7 @@ class Exchange:
                 price, fills = self.queue.fills(venue, context.sign, now, end, sizes[-1])
                 if price == price:  # NaN: the order could not join
                     filled = sum(shares for _, shares in fills)
-                    each = context.sign * (price - context.mid) + float(self.makers[venue])
+                    each = context.sign * (price - context.mid) + float(fee_at(self.makers[venue], price))
                     kept = [min(size, filled) for size in sizes]
                     rest = closing.costs([size - some for size, some in zip(sizes, kept, strict=True)])
                     found[name]["limit"] = tuple((-(each * np.array(kept, dtype=np.float64) + rest)).tolist())

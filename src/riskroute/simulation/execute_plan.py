@@ -11,7 +11,7 @@ trade there within the next second; shares hidden inside the spread are ignored.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -176,23 +176,38 @@ class _SimulatedOrder:
 
     def _walk(self, child: ExecutionChild, levels: ExecutionLevels, time: int, limit: float) -> int:
         """Trade a child at its venue at signed prices up to ``limit``; return the shares filled."""
-        number, left, money, name = len(self.done.children), child.shares, 0.0, child.place
+        left, name, fills = child.shares, child.place, list[tuple[int, int, float]]()
         venue = levels.venues.index(name)
-        fee = float(self.exchange.takers[venue])
         for price, size in zip(levels.prices[venue].tolist(), levels.sizes[venue].tolist(), strict=True):
             if left == 0 or not self.sign * price <= limit:
                 break
             taken = min(left, int(size))
             if taken:
-                self.done.fills.append(ExchangeFill(number, child.kind, name, time, taken, price, fee))
+                fills.append((time, taken, price))
                 self.own.append(ExecutionFill(venue, price, taken, int(self.rows[venue]), time))
-                left, money = left - taken, money + taken * price
+                left -= taken
             if left and (met := self._met_hidden(venue, price, time, left)):
-                self.done.fills.append(ExchangeFill(number, child.kind, name, time, met, price, fee))
-                left, money = left - met, money + met * price
-        filled = child.shares - left
-        self._report(child, filled, money, fee * filled, time if filled else 0, time + self.lit, time)
-        return filled
+                fills.append((time, met, price))
+                left -= met
+        self._book(child, venue, fills, time + self.lit, time)
+        return child.shares - left
+
+    def _book(
+        self, child: ExecutionChild, venue: int, fills: Sequence[tuple[int, int, float]], known: int, posted: int
+    ) -> None:
+        """Record the fills of a child at a venue (time, shares, price) with its fees, and report it."""
+        number, maker = len(self.done.children), child.kind == "limit"
+        rates = (self.exchange.makers if maker else self.exchange.takers)[venue]
+        per, fraction = rates.tolist()
+        filled = sum(shares for _, shares, _ in fills)
+        total = sum(shares * (per + fraction * abs(price)) for _, shares, price in fills)
+        charged = self.context.books.order_fee(venue, total, maker=maker) if filled else 0.0
+        extra = (charged - total) / filled if filled else 0.0  # of a minimum or maximum fee per order
+        for time, shares, price in fills:
+            fee = per + fraction * abs(price) + extra
+            self.done.fills.append(ExchangeFill(number, child.kind, child.place, time, shares, price, fee))
+        money = sum(shares * price for _, shares, price in fills)
+        self._report(child, filled, money, charged, fills[-1][0] if fills else 0, known, posted)
 
     def _met_hidden(self, venue: int, price: float, time: int, most: int) -> int:
         """Return the hidden shares filled at a price after a child has taken the displayed size."""
@@ -205,8 +220,7 @@ class _SimulatedOrder:
     def _estimate(self, shares: int) -> None:
         """Charge shares beyond the displayed depth at the deadline by extrapolating the books."""
         book = self.exchange.last_book(self.number, self.context, self.deadline)
-        time, fee = self.deadline, book.last_taker
-        price = self.context.mid + self.sign * (book.beyond(shares) / shares - fee)
+        time, (price, fee) = self.deadline, book.beyond(shares)
         child = ExecutionChild("sweep", BEYOND, shares, stage=DEADLINE)
         number = len(self.done.children)
         self.done.fills.append(ExchangeFill(number, child.kind, BEYOND, time, shares, price, fee, estimated=True))
@@ -217,13 +231,9 @@ class _SimulatedOrder:
         venue = self.exchange.books.venues.index(child.place)
         queue = self.exchange.queue
         price, fills = queue.fills(venue, self.sign, time, self.end, child.shares) if queue else (float("nan"), [])
-        number, filled, fee = len(self.done.children), 0, float(self.exchange.makers[venue])
-        for when, some in fills:
-            self.done.fills.append(ExchangeFill(number, "limit", child.place, when, some, price, fee))
-            filled += some
-        last = fills[-1][0] if fills else 0
-        known = last if filled == child.shares else self.end
-        self._report(child, filled, price * filled if filled else 0.0, fee * filled, last, known, time)
+        filled = sum(some for _, some in fills)
+        known = fills[-1][0] if filled == child.shares else self.end
+        self._book(child, venue, [(when, some, price) for when, some in fills], known, time)
         self.execution.done(child, filled)
 
     def _report(

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from riskroute.core.arrays import Floats, Integers, Stamps
+from riskroute.core.arrays import Floats, Integers, Matrix, Stamps
 from riskroute.core.errors import InputError
 from riskroute.core.instrument import SHARES, Instrument
 from riskroute.core.runtime import compilation_seconds
@@ -90,19 +90,20 @@ def spaced_orders(
 class TradingDay:
     """A recorded day and the orders that arrive on it.
 
-    Random streams are seeded with ``name``: with one seed, days of the same name share their draws. ``takers`` and
-    ``makers (V,)`` are fees in dollars per share. Limit orders can be posted only with a ``queue``. ``instrument`` is
-    that of all its orders.
+    Random streams are seeded with ``name``: with one seed, days of the same name share their draws. ``takers``,
+    ``makers (V, 2)`` and ``fee_limits (V, 4)`` are fees as in `riskroute.routers.context.ContextBooks`. Limit orders
+    can be posted only with a ``queue``. ``instrument`` is that of all its orders.
     """
 
     name: str
     books: DayBooks
     orders: DayOrders
-    takers: Floats
-    makers: Floats
+    takers: Matrix
+    makers: Matrix
     pools: tuple[DarkMarketPool, ...] = ()
     queue: QueueReplay | None = None
     instrument: Instrument = SHARES
+    fee_limits: Matrix = field(default_factory=lambda: np.zeros((0, 4)))
 
     def dark_market(self, seed: int, leak: float = LEAK) -> DarkMarket:
         """Return the pools' hidden liquidity for the orders of the day."""
@@ -185,7 +186,8 @@ def play_day(
         rng = np.random.default_rng(seed_stream(seed, "fade", day.name))
         lost = rng.random((len(day.orders.times), len(day.books.venues))) < 0.5
         faded = np.where(lost, 1 - real_number("fade", fade, minimum=0, maximum=1), 1.0)
-    exchange = Exchange(day.books, day.takers, day.makers, dark, day.queue, latency or Latency(), faded)
+    fees = (day.takers, day.makers)
+    exchange = Exchange(day.books, *fees, dark, day.queue, latency or Latency(), faded, day.fee_limits)
     played = PlayedDay(day.name)
     waiting: list[tuple[int, int, Report]] = []
     shown: deque[tuple[int, Context]] = deque()  # orders whose public outcomes become known, with the time

@@ -536,7 +536,7 @@ def _imbalance(day: TradingDay, time: int, sign: int) -> float:
     """Return the imbalance of the best prices, as the contextual router computes it."""
     now = day.books.as_of(time)
     sides = (now.bid_px, now.bid_sz, now.ask_px, now.ask_sz)
-    books = ContextBooks(day.books.venues, *sides, day.takers, day.makers, now.ages)
+    books = ContextBooks(day.books.venues, *sides, day.takers, day.makers, now.ages, day.fee_limits)
     return MarketFeatures.of(Context("order", SIDES[0] if sign > 0 else SIDES[1], 1, books), 0.0).imbalance
 
 

@@ -89,7 +89,8 @@ CHILDREN: Schema = _KEY | {
     "known": polars.Int64,
 }
 
-# `fee` is an amount per quantity of 1, `mid_10` the consolidated mid ten seconds later
+# `fee` is an amount per quantity of 1, with a minimum or maximum of its child; `mid_10` is the consolidated mid ten
+# seconds later
 FILLS: Schema = _KEY | {
     "child": polars.Int64,
     "kind": polars.String,

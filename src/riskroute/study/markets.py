@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 
-from riskroute.core.arrays import Floats
 from riskroute.core.errors import DataError, InputError
 from riskroute.core.files import in_file_name, writable_folder
 from riskroute.core.instrument import REG_NMS, Instrument
@@ -40,7 +39,7 @@ from riskroute.market.recordings import (
 )
 from riskroute.market.synthetic.generate import generate_market
 from riskroute.market.synthetic.venues import PRESETS
-from riskroute.routing.fees import FeeSchedule
+from riskroute.routing.fees import FeeSchedule, VenueFees
 from riskroute.simulation.backends import Backend, run_backend_tasks
 from riskroute.simulation.dark_market import DarkMarketPool
 from riskroute.simulation.runner import code_hash
@@ -65,14 +64,13 @@ MARKETS = {"paper": (), "comparable": (), "dark": _DARK_POOLS}
 class MarketDay:
     """A prepared day of a symbol, with its arrays in ``folder``.
 
-    ``takers`` and ``makers`` are fees by venue, dollars per share.
+    ``plain_fees`` are `VenueFees` as nested tuples, so that days can be compared.
     """
 
     instrument: Instrument
     date: dt.date
     folder: Path
-    takers: tuple[float, ...]
-    makers: tuple[float, ...]
+    plain_fees: tuple[tuple[tuple[float, ...], ...], ...]
     pools: tuple[DarkMarketPool, ...] = ()
     synthetic: bool = False
 
@@ -101,9 +99,9 @@ class MarketDay:
         return f"{self.symbol} {self.date}"
 
     @property
-    def fees(self) -> tuple[Floats, Floats]:
-        """Taker and maker fees as arrays, ``(V,)`` each."""
-        return np.array(self.takers), np.array(self.makers)
+    def fees(self) -> VenueFees:
+        """Fees of its venues."""
+        return VenueFees(*map(np.array, self.plain_fees))
 
     def load(self) -> PreparedDayBooks:
         """Return books and queues; those of the latest call stay in memory."""
@@ -112,6 +110,12 @@ class MarketDay:
         except OSError:
             return PreparedDayBooks.read(self.folder)  # reports what is missing
         return _loaded(self.folder, record.st_ino, record.st_mtime_ns)
+
+
+def estimated_queue_venues(days: Sequence[MarketDay]) -> tuple[str, ...]:
+    """Return the venues whose queue positions are estimates on any of the days, since trades have no order ids."""
+    found = {venue for day in days for venue in PreparedDayBooks.record(day.folder).get("estimated", ())}
+    return tuple(sorted(found))
 
 
 def market_days_zone(days: Sequence[MarketDay]) -> str:
@@ -160,7 +164,7 @@ class _SyntheticDay:
 class _RecordedDay:
     """A task that prepares one recorded day."""
 
-    store: Path
+    store: RecordingStore
     recordings: tuple[Recording, ...]
     folder: Path
 
@@ -169,7 +173,7 @@ class _RecordedDay:
 
     def perform(self) -> Path:
         with compilation_timed("market days"):
-            return _prepared(RecordingStore(self.store), self.recordings, {}).write(self.folder)
+            return _prepared(self.store, self.recordings, {}).write(self.folder)
 
 
 def _prepared(store: RecordingStore, recordings: Sequence[Recording], matching: Mapping[str, str]) -> PreparedDayBooks:
@@ -177,7 +181,8 @@ def _prepared(store: RecordingStore, recordings: Sequence[Recording], matching: 
     instrument = common_instrument(recordings)
     tables = {one.venue: unit_table(store.snapshots(one), instrument) for one in recordings}
     books = DayBooks.of_tables(tables, levels=deepest)
-    events = {one.venue: unit_table(store.events(one), instrument) for one in recordings if one.has_events}
+    some = [one for one in recordings if one.has_events or one.trades]
+    events = {one.venue: unit_table(store.events(one), instrument) for one in some}
     rules = {venue: rule for venue, rule in matching.items() if venue in events}
     return PreparedDayBooks(books, QueueReplay(books, events, rules) if events else None)
 
@@ -209,6 +214,7 @@ def market_days(
     kept: Path = Path("out/days"),
     fees: FeeSchedule | None = None,
     pools: Sequence[DarkMarketPool] | None = None,
+    instruments: Mapping[str, Instrument] | None = None,
     backend: Backend | None = None,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> list[MarketDay]:
@@ -232,6 +238,8 @@ def market_days(
         Fees of recorded venues; a synthetic market has its own.
     pools : Sequence[DarkMarketPool], optional
         Dark pools. Default: those of the market.
+    instruments : Mapping[str, Instrument], optional
+        Declared instruments by symbol, which replace those of the recordings.
     backend : Backend, optional
         Where to prepare days.
     progress : Callable, optional
@@ -251,14 +259,16 @@ def market_days(
     seed = whole_number("seed", seed, minimum=0)
     if hours is not None:
         both = valid_list("hours", hours, dt.time, "two times")
-        if len(both) != 2 or both[0] >= both[1]:
+        if str(market) in MARKETS and (len(both) != 2 or both[0] >= both[1]):
             raise InputError(f"hours must be two times, the second after the first, was {shown(hours)}")
     if str(market) in MARKETS:
         if fees is not None:
             raise InputError("fees cannot be given for a synthetic market, which has its own")
+        if instruments:
+            raise InputError("instruments cannot be given for a synthetic market, which has its own")
         tasks, found = _synthetic(str(market), symbols, days or 10, seed, hours or _SYNTHETIC_HOURS, kept)
     else:
-        tasks, found = _recorded(Path(market), symbols, days, kept, fees)
+        tasks, found = _recorded(Path(market), symbols, days, kept, fees, instruments or {})
     missing = [task for task in tasks if not PreparedDayBooks.exists(task.folder)]
     done = len(tasks) - len(missing)
 
@@ -279,7 +289,7 @@ def _synthetic(
     name = "comparable" if market == "dark" else market
     preset = PRESETS[name]
     fees = [preset.fees[venue.name] for venue in preset.venues]
-    takers, makers = tuple(fee[0] for fee in fees), tuple(fee[1] for fee in fees)
+    rows = VenueFees.per_quantity(*zip(*fees, strict=True)).plain()
     for symbol in symbols:
         if symbol not in preset.symbols:
             raise InputError(
@@ -295,17 +305,22 @@ def _synthetic(
             folder = kept / f"{name}-{symbol}-{date}-{key}"
             tasks.append(_SyntheticDay(name, symbol, date, seed, hours, folder))
             instrument = Instrument(symbol, protection=REG_NMS)
-            found.append(MarketDay(instrument, date, folder, takers, makers, MARKETS[market], synthetic=True))
+            found.append(MarketDay(instrument, date, folder, rows, MARKETS[market], synthetic=True))
     return tasks, found
 
 
 def _recorded(
-    market: Path, symbols: Sequence[str], days: int | None, kept: Path, fees: FeeSchedule | None
+    market: Path,
+    symbols: Sequence[str],
+    days: int | None,
+    kept: Path,
+    fees: FeeSchedule | None,
+    instruments: Mapping[str, Instrument],
 ) -> tuple[list[_SyntheticDay | _RecordedDay], list[MarketDay]]:
     if not market.is_dir():
         names = ", ".join(MARKETS)
         raise InputError(f"market must be one of {names} or a folder of `riskroute market import`, was {str(market)!r}")
-    store = RecordingStore(market)
+    store = RecordingStore(market.absolute(), instruments)
     recordings = store.recordings()
     if not recordings:
         raise DataError(f"market must be a folder with recordings from `riskroute market import`, was {str(market)!r}")
@@ -319,11 +334,13 @@ def _recorded(
             comparable_recordings(f"{symbol} on {date}", some)
             key = seeding_hash([[_content(store, one) for one in some], code_hash()], 12)
             folder = kept / f"{in_file_name(symbol)}-{date}-{key}"
-            charged = [fees.fee(one.venue, date) if fees else None for one in some]
-            takers = tuple(fee.taker if fee else 0.0 for fee in charged)
-            makers = tuple(fee.maker if fee else 0.0 for fee in charged)
-            tasks.append(_RecordedDay(market.absolute(), some, folder))
-            found.append(MarketDay(common_instrument(some), date, folder, takers, makers))
+            instrument = common_instrument(some)
+            free = [0.0] * len(some)
+            charged = VenueFees.per_quantity(free, free)
+            if fees is not None:
+                charged = fees.venue_fees([one.venue for one in some], instrument, date)
+            tasks.append(_RecordedDay(store, some, folder))
+            found.append(MarketDay(instrument, date, folder, charged.plain()))
     # one table of results has one protection, the weakest of its days
     least = min((day.protection for day in found), default=REG_NMS)
     return tasks, [replace(day, instrument=day.playing(least)) for day in found]
@@ -331,7 +348,7 @@ def _recorded(
 
 def _content(store: RecordingStore, recording: Recording) -> list[Any]:
     """Return the record of a recording and the digests of its files, which an import may replace."""
-    endings = (SNAPSHOTS, EVENTS) if recording.has_events else (SNAPSHOTS,)
+    endings = (SNAPSHOTS, EVENTS) if recording.has_events or recording.trades else (SNAPSHOTS,)
     return [
         recording_to_json(recording),
         *(_file_digest(store.folder / f"{recording.stem}{ending}") for ending in endings),

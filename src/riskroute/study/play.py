@@ -15,11 +15,11 @@ import numpy as np
 import polars as pl
 
 from riskroute.core.errors import DataError, InputError, InvariantError
-from riskroute.core.instrument import TRADING_ZONE
+from riskroute.core.instrument import SHARES, TRADING_ZONE, Instrument
 from riskroute.core.runtime import compilation_timed
 from riskroute.core.seeding import seed_stream, seeding_hash
 from riskroute.learning.registry import POLICIES
-from riskroute.market.clock import SECOND, clock_stamp, local_time, zone_label
+from riskroute.market.clock import SECOND, local_time, zone_label
 from riskroute.market.day_books import DayBooks
 from riskroute.routers.context import Context, ContextBooks
 from riskroute.routers.router import Router
@@ -36,11 +36,11 @@ _TOLERANCE_BPS = 1e-6  # sums of a thousand fills are exact to about this
 Hours = Mapping[tuple[str, str], tuple[int, int]]  # first and last time, UTC nanoseconds, by symbol and day
 
 
-def _check_tables(tables: DayTables, hours: Hours) -> None:
+def _check_tables(tables: DayTables, hours: Hours, negative: Sequence[str] = ()) -> None:
     """Raise `InvariantError` unless quantities and money are conserved and orders lie within the hours.
 
     The tables are as played, in units. Fills must add up to the quantity, cost, fees and estimated quantity of their
-    order, and to their child orders.
+    order, and to their child orders. Prices are above 0, except for the symbols in ``negative``.
     """
     orders = tables.orders
     bps = 1e4 / notional()
@@ -62,7 +62,7 @@ def _check_tables(tables: DayTables, hours: Hours) -> None:
     _hold(both, _same(pl.col("paid"), pl.col("cost"), bps), "fills cost {paid}, the order {cost}")
     _hold(both, _same(pl.col("charged"), pl.col("fees"), bps), "fills pay fees of {charged}, the order {fees}")
     _hold(both, pl.col("guessed") == pl.col("estimated"), "fills estimate {guessed} units, the order {estimated}")
-    _hold(both, pl.col("least") > 0, "a fill has a price of {least}")
+    _hold(both, (pl.col("least") > 0) | pl.col("symbol").is_in(negative), "a fill has a price of {least}")
     _hold(both, pl.col("first") >= pl.col("time"), "a fill at {first} is earlier than the order at {time}")
     _check_children(tables)
     _check_hours(orders, hours)
@@ -177,7 +177,7 @@ class PlayTask:
         """Hash of everything the result depends on."""
         days = [
             [
-                *(day.name, day.folder.name, day.takers, day.makers, [dataclasses.asdict(one) for one in day.pools]),
+                *(day.name, day.folder.name, *day.plain_fees, [dataclasses.asdict(one) for one in day.pools]),
                 day.playing(self.config.protection).to_json(),
             ]
             for day in self.days
@@ -205,9 +205,9 @@ def _placebo_view(placebo: str, day: TradingDay, seed: int) -> View:
 
     def view(number: int, context: Context) -> Context:
         now, books = day.books.as_of(int(others[number])), context.books
-        shown = ContextBooks(
-            books.venues, now.bid_px, now.bid_sz, now.ask_px, now.ask_sz, books.takers, books.makers, now.ages
-        )
+        sides = {"bid_px": now.bid_px, "bid_sz": now.bid_sz, "ask_px": now.ask_px, "ask_sz": now.ask_sz}
+        fees = {"takers": books.takers, "makers": books.makers, "fee_limits": books.fee_limits}
+        shown = ContextBooks(books.venues, **sides, **fees, ages=now.ages)
         return dataclasses.replace(context, books=shown) if np.isfinite(shown.mid) else context
 
     return view
@@ -236,12 +236,14 @@ def training_days(days: int, train: int | None) -> int:
 def day_to_play(day: MarketDay, config: BacktestConfig) -> TradingDay:
     """Return a day with its orders, the same for all routers, under the configured stress."""
     prepared, stress = day.load(), config.stress
-    takers, makers = day.fees
+    fees = day.fees
+    fees.takers[:, 1] += stress.fees / 1e4
     pools = tuple(
         dataclasses.replace(
             pool,
             smallest=day.instrument.units(pool.smallest, f"smallest of {pool.name}"),
             largest=day.instrument.units(pool.largest, f"largest of {pool.name}"),
+            fee=pool.fee / float(day.instrument.multiplier),
             presence=min(pool.presence * stress.presence, 1.0),
             rate=pool.rate * stress.presence,
             adverse=pool.adverse * stress.adverse,
@@ -249,20 +251,20 @@ def day_to_play(day: MarketDay, config: BacktestConfig) -> TradingDay:
         for pool in day.pools
     )
     queue = prepared.queue
-    if queue is not None and stress.pessimistic_queues:
-        queue = queue.pessimistic()
+    if queue is not None:
+        queue = (queue.pessimistic() if stress.pessimistic_queues else queue).with_model(config.queue_model)
     orders = _day_orders(day, prepared.books, config)
     books = prepared.books.aged(STALE[queue is not None])
     queue = queue.on_books(books) if queue is not None else None
     instrument = day.playing(config.protection)
-    return TradingDay(day.name, books, orders, takers + stress.fees, makers, pools, queue, instrument)
+    return TradingDay(day.name, books, orders, fees.takers, fees.makers, pools, queue, instrument, fees.limits)
 
 
 def _day_orders(day: MarketDay, books: DayBooks, config: BacktestConfig) -> DayOrders:
     """Return the orders of a day at random times, with sizes and sides in turn."""
     rng = np.random.default_rng(seed_stream(config.seed, "orders", day.symbol, str(day.date)))
     try:
-        hours = _session(books, day.date, config.clock_hours, day.zone)
+        hours = _session(books, day.date, config.clock_hours, day.instrument)
     except InputError as error:
         raise InputError(f"{error}, on {day.name}") from None
     given = [day.instrument.order_units(one) for one in config.quantities]
@@ -280,20 +282,26 @@ def _day_orders(day: MarketDay, books: DayBooks, config: BacktestConfig) -> DayO
 
 
 def _session(
-    books: DayBooks, date: dt.date, hours: tuple[dt.time, dt.time] | None = None, zone: str = TRADING_ZONE
+    books: DayBooks,
+    date: dt.date,
+    hours: tuple[dt.time, dt.time] | None = None,
+    instrument: Instrument = SHARES,
 ) -> tuple[int, int]:
-    """Return the times between which orders arrive and end, UTC nanoseconds; ``hours`` are in ``zone``."""
+    """Return the times between which orders arrive and end, UTC nanoseconds; ``hours`` are in the instrument's zone."""
     opening, last = int(books.stamps.min()), books.last
     first = opening + _WARMING
     whole = min(first, last), last
-    limits = hours or ((dt.time(9, 35), dt.time(15, 55)) if zone == TRADING_ZONE else None)
-    if limits is None:
-        return whole
-    begin, end = (clock_stamp(date, moment, zone) for moment in limits)
-    found = max(first, begin), min(last, end)
+    if hours is not None:
+        limits = instrument.session_hours(date, *hours)
+    elif instrument.hours or instrument.zone != TRADING_ZONE:
+        limits = instrument.session(date)
+    else:
+        limits = instrument.session_hours(date, dt.time(9, 35), dt.time(15, 55))
+    found = max(first, limits[0]), min(last, limits[1])
     if hours is None:
         return found if found[1] - found[0] >= 600 * SECOND else whole
     if found[1] <= found[0]:
+        zone = instrument.zone
         there = " to ".join(f"{local_time(stamp, zone):%H:%M:%S}" for stamp in (opening, last))
         text = "-".join(moment.isoformat("minutes") for moment in hours)
         raise InputError(
@@ -305,10 +313,7 @@ def _session(
 
 def _configured_hours(day: MarketDay, config: BacktestConfig) -> tuple[int, int]:
     """Return the configured hours of a day, UTC nanoseconds. Default: unbounded."""
-    if config.clock_hours is None:
-        return 0, 2**62
-    begin, end = (clock_stamp(day.date, moment, day.zone) for moment in config.clock_hours)
-    return begin, end
+    return (0, 2**62) if config.clock_hours is None else day.instrument.session_hours(day.date, *config.clock_hours)
 
 
 def check_playable_days(days: Sequence[MarketDay], config: BacktestConfig) -> None:
@@ -384,7 +389,8 @@ def perform_plays(
     found = dict(zip(order, played, strict=True))
     for number, tables in found.items():
         task = tasks[number]
-        _check_tables(tables, {(day.symbol, str(day.date)): _configured_hours(day, task.config) for day in task.days})
+        hours = {(day.symbol, str(day.date)): _configured_hours(day, task.config) for day in task.days}
+        _check_tables(tables, hours, [day.symbol for day in task.days if day.instrument.negative_prices])
     return [found[number].natural(tasks[number].days[0].instrument) for number in range(len(tasks))]
 
 

@@ -18,7 +18,6 @@ from riskroute.routers.report import KINDS
 from riskroute.simulation.dark_market import DarkMarketPool
 from riskroute.study.case import CaseDarkSurface, CaseEstimate, CaseRoutingRow, CaseStateDifference, StudyCase
 from riskroute.study.config import StudyConfig
-from riskroute.study.router_comparison import LEGEND
 from riskroute.study.verdict import case_verdict
 
 
@@ -117,7 +116,8 @@ class StudyResult:
                 f"where {case.use} sends orders, by spread and imbalance of the book, as fractions of the quantity sent"
             )
             lines += ["", where, "", routing_text(case.routing_table).plain()]
-        return "\n".join([*lines, "", *LEGEND, "", self.answer])
+        legend = dict.fromkeys(line for case in self.cases for line in case.comparison.legend)
+        return "\n".join([*lines, "", *legend, "", self.answer])
 
 
 def savings_table(cases: Sequence[StudyCase]) -> TextTable:

@@ -42,7 +42,7 @@ def stress_configs(config: BacktestConfig, *, pools: bool) -> dict[str, Backtest
         worlds["half the liquidity in pools"] = harder(presence=0.5)
         worlds["twice the adverse selection"] = harder(adverse=2.0)
         worlds["pools leak five times as often"] = harder(leak=5 * LEAK)
-    worlds |= {f"taker fees {mils:+d} mils": harder(fees=mils / 1e4) for mils in (10, -10)}
+    worlds |= {f"taker fees {bps:+g} bps": harder(fees=bps) for bps in (0.2, -0.2)}
     if config.horizon > 0:
         worlds["pessimistic queue positions"] = harder(pessimistic_queues=True)
     worlds |= {f"market impact x {times:g}": harder(impact=times) for times in (0.5, 1.0)}
@@ -64,7 +64,11 @@ def run_stresses(
     found = {}
     for name, world in worlds.items():
         found[name] = run_backtest(
-            result.market, result.days, world, backend=backend, cache=cache, candidates=result.candidates
+            *(result.market, result.days, world),
+            backend=backend,
+            cache=cache,
+            candidates=result.candidates,
+            bounds=False,
         )
         if progress is not None:
             progress(name, len(found), len(worlds))

@@ -60,7 +60,8 @@ class _PostingFeatures(NamedTuple):
 def _posting_features(context: Context, market: MarketFeatures) -> _PostingFeatures:
     """Return the features of a limit order at every venue."""
     books, sign, half = context.books, context.sign, market.half_spread
-    prices, sizes = books.side("bid" if sign > 0 else "ask")
+    own = "bid" if sign > 0 else "ask"
+    prices, sizes = books.side(own)
     price, queue = prices[:, 0], sizes[:, 0]
     known = context.features
     flows = [known.get(f"outflow {name}", np.nan) for name in books.venues]
@@ -85,7 +86,7 @@ def _posting_features(context: Context, market: MarketFeatures) -> _PostingFeatu
     fixed[:, 8] = sweep
     filled[:, 9] = 1.0
     filled[:, 10] = behind
-    earned = (distance - books.makers) / half
+    earned = (distance - books.post_fees(own)) / half
     return _PostingFeatures(there, queue, outflow, behind, np.full(count, -sweep), earned + sweep, fixed, filled)
 
 
@@ -301,13 +302,15 @@ class LitBelief:
         """Return the predicted outcome of limit orders of ``shares (n,)`` at every venue."""
         books, known, half = context.books, context.features, market.half_spread
         coef, var_coef = self.estimate.mean_coef, self.estimate.var_coef
-        prices, sizes = books.side("bid" if context.sign > 0 else "ask")
+        own = "bid" if context.sign > 0 else "ask"
+        prices, sizes = books.side(own)
         effects, names = self._venue_effects(books.venues)
         flows = np.array([known.get(name, np.nan) for name in names])
         fills = self._fill_coefficients(context.horizon)
         best = prices[:, 0], sizes[:, 0], books.bid_sz[:, 0], books.ask_sz[:, 0]
         terms = np.array([*market, books.mid, context.sign, context.tick, context.horizon])
-        tables = _posting_tables(np.array([*best, books.makers, flows, effects]), terms, coef, var_coef, fills, shares)
+        places = np.array([*best, books.post_fees(own), flows, effects])
+        tables = _posting_tables(places, terms, coef, var_coef, fills, shares)
         there, cost, variance, model = tables
         spread = self._variance_rate(market) * context.horizon
         rise = float((_sweep_features(market) @ self.horizon_sweep.estimate.mean_coef)[0])

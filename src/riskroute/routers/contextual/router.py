@@ -32,6 +32,7 @@ from riskroute.routers.public_data import PublicData
 from riskroute.routers.report import ChildReport
 from riskroute.routers.router import Router, RouterBelief
 from riskroute.routing.allocations import allocation_unit_shares
+from riskroute.routing.fees import fee_at
 
 _NO_HORIZON = WaitOrTradeModel(np.zeros((0, 4)), np.zeros(2), 0.0, 0.0)  # nothing waits
 
@@ -414,7 +415,7 @@ class ContextualGreedy(Router):
         if guard is None or queue is None or public.at_horizon is None:
             return
         filled = queue.filled(context.shares)
-        fee = float(context.books.makers[context.books.venues.index(venue)])
+        fee = float(fee_at(context.books.makers[context.books.venues.index(venue)], queue.price))
         paid = filled * (fee + context.sign * (queue.price - context.mid))
         cost = paid + (context.shares - filled) * public.at_horizon.sweep
         guard.learn_posted(cost * 1e4 / (context.shares * context.mid))

@@ -194,7 +194,8 @@ class ContKukanov(Router):
     --------
     >>> from riskroute.routers.context import read_context
     >>> from riskroute.routers.public_data import PublicMarketAtHorizon, PublicQueueOutflow
-    >>> books = {"A": {"bids": [[10.00, 200]], "asks": [[10.02, 900]], "taker": 0.003, "maker": -0.002}}
+    >>> fees = {"taker": "0.003 per share", "maker": "-0.002 per share"}
+    >>> books = {"A": {"bids": [[10.00, 200]], "asks": [[10.02, 900]], **fees}}
     >>> router = ContKukanov(least=2)
     >>> for name, outflow in (("a", 500), ("b", 700)):
     ...     past = read_context({"venues": books}, side="buy", shares=1000, horizon=60, order=name)
@@ -372,12 +373,13 @@ def cont_kukanov_queues(context: Context) -> dict[str, tuple[int, float, float]]
     books = context.books
     best = books.best_bid if context.sign > 0 else books.best_ask
     prices, sizes = books.side("bid" if context.sign > 0 else "ask")
+    fees = books.post_fees("bid" if context.sign > 0 else "ask")
     found = {}
     for v, name in enumerate(books.venues):
         price, size = float(prices[v, 0]), float(sizes[v, 0])
         if size > 0 and np.isfinite(price):
             ticks = min(round(context.sign * (best - price) / context.tick), _FURTHEST)
-            found[name] = (ticks, size, context.sign * (context.mid - price) - float(books.makers[v]))
+            found[name] = (ticks, size, context.sign * (context.mid - price) - float(fees[v]))
     return found
 
 
