@@ -112,7 +112,7 @@ def test_the_reason_and_its_words(reason: str) -> None:
         "chance": "the best of this many routers may do that by chance (p = 0.200).",
         "too little": "(95 % CI -0.03 to 0.05); even the largest saving in the interval is too small to matter.",
         "too few orders": "too few orders to tell (minimum detectable saving 0.31 bps).",
-        "queues": "($0.200 to $0.600); but not with both the pessimistic and the optimistic queue model. Queue "
+        "queues": "(0.200 USD to 0.600 USD); but not with both the pessimistic and the optimistic queue model. Queue "
         "positions at BITS are estimates (model power 3), since trades there have no order ids: contextual saves -0.10 "
         "to 0.75 bps between the pessimistic and the optimistic model.",
     }[reason]
