@@ -83,7 +83,7 @@ def test_bitcoin_at_two_venues(tmp_path: Path) -> None:
         assert wrong == []
     mine = tables.orders.filter(pl.col("router") == "sweep")
     assert mine.height == 24
-    value = mine["mid"] * mine["shares"]
+    value = mine["mid"] * mine["quantity"]
     assert -3 < (1e4 * (mine["cost"] - mine["fees"]) / value).mean() < -1  # bps; half of forty dollars is 3
     assert (1e4 * mine["fees"] / value).to_list() == pytest.approx(
         [10.0] * 24, rel=0.002

@@ -153,7 +153,7 @@ def executed_orders(
                 "key": f"{day.name}/{row['number']}",
                 "symbol": day.symbol,
                 "side": "buy" if row["sign"] > 0 else "sell",
-                "quantity": row["shares"],
+                "quantity": int(row["quantity"]),
                 "deadline": row["time"] + int(row["horizon"] * NANO),
                 "quotes": quotes,
             }
@@ -193,8 +193,8 @@ def _child(row: dict[str, Any]) -> dict[str, Any]:
     return {
         "kind": row["kind"],
         "place": row["place"],
-        "sent": row["sent"],
-        "filled": row["filled"],
+        "sent": int(row["sent"]),
+        "filled": int(row["filled"]),
         "price": nano(row["price"]),
         "fee": nano(row["fee"]),
         "sent_at": row["posted"],
