@@ -185,12 +185,15 @@ def test_a_slow_router_is_not_waited_for() -> None:
 @pytest.mark.parametrize(
     ("limits", "message"),
     [
-        (Limits(order_quantity=99), "quantity must be at most 99, was 100"),
-        (Limits(order_notional=1000 * NANO), "notional must be at most 1,000, was 1,001"),
-        (Limits(symbol_quantity=250), "quantity of open orders in QVEX must be at most 250, was 300"),
-        (Limits(symbol_notional=2500 * NANO), "notional of open orders in QVEX must be at most 2,500, was 3,003"),
+        (Limits(order_quantity=99), "quantity must be at most 99 shares, was 100 shares"),
+        (Limits(order_notional=1000 * NANO), "notional must be at most 1,000.00 USD, was 1,001.00 USD"),
+        (Limits(symbol_quantity=250), "quantity of open orders in QVEX must be at most 250 shares, was 300 shares"),
+        (
+            Limits(symbol_notional=2500 * NANO),
+            "notional of open orders in QVEX must be at most 2,500.00 USD, was 3,003.00 USD",
+        ),
         (Limits(day_orders=2), "orders of the day must be at most 2, was 3"),
-        (Limits(day_notional=2100 * NANO), "notional of the day must be at most 2,100, was 3,003"),
+        (Limits(day_notional=2100 * NANO), "notional of the day must be at most 2,100.00 USD, was 3,003.00 USD"),
         (Limits(venue_open=2), "open children at A must be at most 2, was 3"),
         (Limits(collar=0), ""),
     ],

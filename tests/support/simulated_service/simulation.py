@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import datetime as dt
 import gc
 import json
 import logging
@@ -28,6 +29,7 @@ from riskroute.live import engine as engine_module
 from riskroute.live import service as service_module
 from riskroute.live.background import RefitWorker
 from riskroute.live.config import LiveConfig, token_hash
+from riskroute.live.fees import LiveFees
 from riskroute.live.http import api, server
 from riskroute.live.learner import Learner
 from riskroute.live.log.interface import Log
@@ -148,8 +150,13 @@ class Simulation:
         faults = Faults(
             scenario.reject, scenario.partial, scenario.duplicate, scenario.disorder, scenario.silence, scenario.lost
         )
-        fees = dict.fromkeys(VENUES, (3000000, -2000000)) | dict.fromkeys(POOLS, (1000000, 1000000))
-        market = SimulatedMarket(self.books, scenario.seed, dict.fromkeys(POOLS, 200), 1.0, fees)
+        stated = dict.fromkeys(VENUES, ("0.003 per share", "-0.002 per share"))
+        stated |= dict.fromkeys(POOLS, ("0.001 per share", "0.001 per share"))
+        known = LiveFees(stated)
+        hidden = dict.fromkeys(POOLS, 200.0)
+        market = SimulatedMarket(
+            self.books, scenario.seed, hidden, 1.0, lambda place, one: known.of(place, one, dt.date.max)
+        )
         self.venues = {
             name: Venue(
                 self.timer,
@@ -449,10 +456,14 @@ class Simulation:
         self.placing -= 1
 
     def _order_body(self, order: Order, deadline: int) -> bytes:
+        def natural(levels: tuple[tuple[int, int], ...]) -> list[tuple[float, int]]:
+            return [(price / NANO, size) for price, size in levels]
+
         quotes = [
-            {"venue": one.venue, "at": one.at, "bids": one.bids, "asks": one.asks} for one in self.books(order.symbol)
+            {"venue": one.venue, "at": one.at, "bids": natural(one.bids), "asks": natural(one.asks)}
+            for one in self.books(order.symbol)
         ]
-        limit = {"limit": 1003 * NANO // 100 if order.side == "buy" else 997 * NANO // 100} if order.limit else {}
+        limit = {"limit": 10.03 if order.side == "buy" else 9.97} if order.limit else {}
         return json.dumps(
             {
                 "key": f"order {order.number}",

@@ -98,7 +98,7 @@ class Marked(Event, frozen=True):
 class Settled(Event, frozen=True):
     """The outcome of an order; fills follow from the reports alone.
 
-    ``benchmark_cost`` is the counterfactual cost with ``dark-first+sweep``, ``guessed`` the shares of that estimate
+    ``benchmark_cost`` is the counterfactual cost with ``dark-first+sweep``, ``guessed`` the units of that estimate
     whose fill is not known, and ``explored`` the cost beyond that of the greedy plan (None where not computed).
     """
 
@@ -112,7 +112,7 @@ class Shadowed(Event, frozen=True):
     """An order that another router executed, and our decision for it.
 
     ``theirs`` is the plan that matches the other router's children, ``outcome`` their outcome; ``estimate`` is the
-    counterfactual cost of our decision, with ``guessed`` shares whose fill is not known.
+    counterfactual cost of our decision, with ``guessed`` units whose fill is not known.
     """
 
     order: ParentOrder
@@ -125,11 +125,12 @@ class Shadowed(Event, frozen=True):
 
 
 class Quoted(Event, frozen=True):
-    """Books and trades of a symbol from the market data feed."""
+    """Books and trades of a symbol from the market data feed, with the terms of its instrument."""
 
     symbol: str
     quotes: tuple[VenueQuote, ...]
     trades: tuple[MarketTrade, ...] = ()
+    terms: str = ""
 
 
 class MarketObserved(Event, frozen=True):

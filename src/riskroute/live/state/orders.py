@@ -1,22 +1,30 @@
 """Orders and quotes of the live router: books, parent orders, decisions, child orders, execution reports and outcomes.
 
-Money and prices are integers in units of 1e-9 dollars (`NANO`), shares are integers, times are Unix nanoseconds.
+Prices are integers in 1e-9 of the quote currency (`NANO`), for a quantity of 1. Quantities are whole numbers of the
+instrument's units, times are Unix nanoseconds. Amounts of money are integers in a power of ten of the currency that is
+fine enough for exact products of prices, quantities and multiplier (`AmountScale`): 1e-9 for shares.
 """
 
 from __future__ import annotations
 
+import json
+from decimal import Decimal
+from fractions import Fraction
 from functools import lru_cache
 from hashlib import blake2b
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 
-NANO = 10**9  # units of money in a dollar, and nanoseconds in a second
+from riskroute.core.instrument import Instrument
+
+NANO = 10**9  # prices of 1e-9 in a price of 1, and nanoseconds in a second
 _BASE32 = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
 _PAIRS = [first + second for first in _BASE32 for second in _BASE32]  # by ten bits: four times as fast as `b32encode`
 ReportKind = Literal[
     "acknowledged", "filled", "cancelled", "rejected", "expired", "busted", "corrected", "cancel_rejected", "not_known"
 ]
+_Value = TypeVar("_Value")
 _touched: tuple[tuple[VenueQuote, ...], tuple[int, int]] = ((), (0, 0))  # the last answer of `touch_prices`
 
 
@@ -24,8 +32,123 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Base class of all records. They hold no cycles, so the garbage collector skips them."""
 
 
+def encode_record(value: Any) -> bytes:
+    """Encode records as msgpack, or as JSON if a number exceeds 64 bits, which msgpack cannot hold.
+
+    Examples
+    --------
+    >>> encode_record([2**64]), decode_record(encode_record([2**64]), list[int])
+    (b'[18446744073709551616]', [18446744073709551616])
+    """
+    try:
+        return msgspec.msgpack.encode(value)
+    except OverflowError:
+        return msgspec.json.encode(value)
+
+
+def decode_record(body: bytes, kind: type[_Value]) -> _Value:
+    """Decode what `encode_record` encoded; raise `msgspec.MsgspecError` if that fails."""
+    msgpack, json = _decoders(kind)  # type: ignore[arg-type]  # types are hashable
+    # in msgpack, these bytes are integers, never records or lists
+    found: _Value = (json if body[:1] in (b"{", b"[") else msgpack).decode(body)
+    return found
+
+
+@lru_cache
+def _decoders(kind: Any) -> tuple[msgspec.msgpack.Decoder[Any], msgspec.json.Decoder[Any]]:
+    return msgspec.msgpack.Decoder(kind), msgspec.json.Decoder(kind)
+
+
+# instruments and amounts
+
+
+class AmountScale(NamedTuple):
+    """The amounts of an instrument: of one unit at a price of 1e-9, and of 1 in the quote currency.
+
+    Examples
+    --------
+    >>> amount_scale("")
+    AmountScale(unit=1, one=1000000000)
+    >>> amount_scale('{"unit":"0.00001","multiplier":"50"}')
+    AmountScale(unit=5, one=10000000000000)
+    """
+
+    unit: int
+    one: int
+
+    @property
+    def at_one(self) -> int:
+        """The amount of one unit at a price of 1."""
+        return self.unit * NANO
+
+    def nanos(self, amount: float) -> int:
+        """Return an amount in 1e-9 of the currency, rounded: amounts of several instruments have this in common."""
+        if self.one == NANO:
+            return round(amount)
+        exact = amount if isinstance(amount, int) else round(amount)
+        return (2 * exact * NANO + self.one) // (2 * self.one)
+
+    def natural(self, amount: int) -> Decimal:
+        """Return an amount in the currency, exactly."""
+        return scaled_decimal(amount, self.one)
+
+
+def scaled_decimal(number: int, one: int = NANO) -> Decimal:
+    """Return ``number / one`` exactly; ``one`` is a power of ten.
+
+    Examples
+    --------
+    >>> scaled_decimal(10_020_000_000), scaled_decimal(-25, 1000)
+    (Decimal('10.02'), Decimal('-0.025'))
+    """
+    whole, rest = divmod(abs(number), one)
+    digits = f"{rest:0{len(str(one)) - 1}d}".rstrip("0") if rest else ""
+    return Decimal(f"{'-' if number < 0 else ''}{whole}{'.' if digits else ''}{digits}")
+
+
+def quotient(amount: int, other: int) -> Decimal:
+    """Return the ratio of two amounts, such as an average price: exactly if it has up to 28 digits, else rounded.
+
+    Examples
+    --------
+    >>> quotient(3003, 300), quotient(1, 3)
+    (Decimal('10.01'), Decimal('0.3333333333333333333333333333'))
+    """
+    return Decimal(amount) / other
+
+
+@lru_cache(4096)
+def terms_of(instrument: Instrument) -> str:
+    """Return the terms of an instrument, with which its orders are logged: JSON of the fields without their default."""
+    default, values = Instrument().to_json(), instrument.to_json() | {"symbol": ""}
+    default["lot"] = values["unit"]
+    terms = {name: value for name, value in values.items() if value != default[name]}
+    return json.dumps(terms, separators=(",", ":")) if terms else ""
+
+
+@lru_cache(4096)
+def instrument_of(symbol: str, terms: str) -> Instrument:
+    """Return the instrument of a symbol with these terms."""
+    return Instrument(symbol, **json.loads(terms or "{}"))
+
+
+@lru_cache(4096)
+def amount_scale(terms: str) -> AmountScale:
+    """Return the scale of the amounts of an instrument with these terms."""
+    instrument = instrument_of("", terms)
+    unit, one = Fraction(instrument.unit) * Fraction(instrument.multiplier), NANO
+    halves = Fraction(instrument.tick) * NANO % 2 != 0  # a mid may lie half of 1e-9 above a price
+    while unit.denominator > 1 or (halves and unit % 2):
+        unit, one = unit * 10, one * 10
+    return AmountScale(int(unit), one)
+
+
 class VenueQuote(Record, frozen=True):
-    """The displayed book of a venue at a time: prices with sizes, best first, and fees per share."""
+    """The displayed book of a venue at a time: prices with sizes, best first, and fees.
+
+    ``taker`` and ``maker`` are fees in 1e-9 of the currency for a quantity of 1; ``taker_rate`` and ``maker_rate`` are
+    fees in 1e-9 of the notional value.
+    """
 
     venue: str
     bids: tuple[tuple[int, int], ...] = ()
@@ -33,10 +156,12 @@ class VenueQuote(Record, frozen=True):
     taker: int = 0
     maker: int = 0
     at: int = 0
+    taker_rate: int = 0
+    maker_rate: int = 0
 
 
 class MarketTrade(Record, frozen=True):
-    """A public trade; ``side`` is the resting order's, ``displayed`` the shares shown at its price before it."""
+    """A public trade; ``side`` is the resting order's, ``displayed`` the size shown at its price before it."""
 
     venue: str
     side: Literal["bid", "ask"]
@@ -47,11 +172,12 @@ class MarketTrade(Record, frozen=True):
 
 
 class PoolQuote(Record, frozen=True):
-    """A dark pool: fee per share, and price improvement over the mid in half-spreads."""
+    """A dark pool: fees as of a `VenueQuote`, and price improvement over the mid in half-spreads."""
 
     pool: str
     fee: int = 0
     improvement: float = 0.0
+    rate: int = 0
 
 
 def touch_prices(quotes: tuple[VenueQuote, ...]) -> tuple[int, int]:
@@ -73,7 +199,10 @@ def touch_prices(quotes: tuple[VenueQuote, ...]) -> tuple[int, int]:
 
 
 class ParentOrder(Record, frozen=True):
-    """An order to fill by its deadline at ``limit`` or better; ``key`` identifies it (idempotency key)."""
+    """An order to fill by its deadline at ``limit`` or better; ``key`` identifies it (idempotency key).
+
+    ``terms`` are those of its instrument (`terms_of`); default: shares in dollars.
+    """
 
     key: str
     symbol: str
@@ -83,15 +212,30 @@ class ParentOrder(Record, frozen=True):
     quotes: tuple[VenueQuote, ...]
     pools: tuple[PoolQuote, ...] = ()
     limit: int | None = None
-    lot: int = 1
-    tick: int = NANO // 100
     received: int = 0
     features: dict[str, float] = msgspec.field(default_factory=dict)
+    terms: str = ""
 
     @property
     def sign(self) -> int:
         """1 for a buy order, -1 for a sell order."""
         return 1 if self.side == "buy" else -1
+
+    @property
+    def instrument(self) -> Instrument:
+        """The instrument."""
+        return instrument_of(self.symbol, self.terms)
+
+    @property
+    def scale(self) -> AmountScale:
+        """The scale of amounts."""
+        return amount_scale(self.terms)
+
+    @property
+    def mid(self) -> int:
+        """The amount of one unit at the mid of the quotes."""
+        bid, ask = touch_prices(self.quotes)
+        return (bid + ask) * amount_scale(self.terms).unit // 2
 
 
 @lru_cache(4096)
@@ -99,6 +243,36 @@ def order_id(stream: str, key: str) -> str:
     """Return the id of an order, with which the ids of its children begin."""
     number = int.from_bytes(blake2b(f"{stream}\x1f{key}".encode(), digest_size=10).digest())
     return "".join([_PAIRS[number >> shift & 1023] for shift in range(70, -1, -10)])
+
+
+def natural_quantity(instrument: Instrument, units: int) -> Decimal:
+    """Return a number of units as a natural quantity, without an exponent above 0.
+
+    Examples
+    --------
+    >>> natural_quantity(Instrument(unit=10), 3), natural_quantity(Instrument(unit="0.01"), 30)
+    (Decimal('30'), Decimal('0.30'))
+    """
+    quantity = units * instrument.unit
+    return quantity if quantity.as_tuple().exponent <= 0 else Decimal(int(quantity))  # type: ignore[operator]  # finite
+
+
+def natural_plan(plan: dict[str, Any], instrument: Instrument) -> dict[str, Any]:
+    """Return a plan with natural quantities instead of units.
+
+    Examples
+    --------
+    >>> natural_plan({"order": "a", "take": {"A": 25}}, Instrument(unit="0.01"))
+    {'order': 'a', 'take': {'A': Decimal('0.25')}}
+    """
+    if instrument.unit == 1:
+        return plan
+    quantities = {
+        name: {place: natural_quantity(instrument, units) for place, units in plan[name].items()}
+        for name in ("dark", "dark_rest", "limit", "take")
+        if name in plan
+    }
+    return plan | quantities
 
 
 class Decision(Record, frozen=True):
@@ -144,7 +318,8 @@ class ChildOrder(Record, frozen=True):
 class ExecutionReport(Record, frozen=True):
     """An execution report of a venue, unique by venue, session day and exec id.
 
-    ``cum`` and ``leaves`` are totals of the child; ``quantity``, ``price`` and ``fee`` (in total) are of this fill.
+    ``cum`` and ``leaves`` are totals of the child; ``quantity``, ``price`` and ``fee`` (an amount, in total) are of
+    this fill.
     ``reference`` is the exec id of the fill, or of its last correction, that a bust or correction replaces.
     ``not_known`` answers a query: the venue does not have the child, and no message under way will bring it there.
     """
@@ -178,7 +353,8 @@ def report_key(venue: str, day: str, exec_id: str) -> str:
 class ChildOutcome(Record, frozen=True):
     """The outcome of one child, or (``marked``) of the unfilled remainder.
 
-    ``money`` is the cost against the arrival mid without fees; negative for a saving.
+    ``money`` and ``fees`` are amounts; ``money`` is the cost against the arrival mid without fees, negative for a
+    saving.
     """
 
     slot: int
@@ -198,8 +374,9 @@ class ChildOutcome(Record, frozen=True):
 class OrderOutcome(Record, frozen=True):
     """The outcome of an order, learned exactly once.
 
-    ``cost`` is against the arrival mid, fees included, with the remainder valued at the far touch. ``late``: settled
-    after the deadline; ``busted``: a fill was busted or corrected before the settlement.
+    ``cost`` is an amount against the arrival mid, fees included, with the remainder valued at the far touch. ``mid`` is
+    the amount of one unit at the arrival mid. ``late``: settled after the deadline; ``busted``: a fill was busted or
+    corrected before the settlement.
     """
 
     parent: str
@@ -214,3 +391,9 @@ class OrderOutcome(Record, frozen=True):
     marked: bool = False
     late: bool = False
     busted: bool = False
+    terms: str = ""
+
+    @property
+    def scale(self) -> AmountScale:
+        """The scale of amounts."""
+        return amount_scale(self.terms)
