@@ -259,7 +259,10 @@ LIVE_INSTRUMENT: Meanings = {
     "multiplier": ("", "Money per 1 of price for a quantity of 1."),
     "zone": ("", "Time zone of days and hours."),
     "hours": ("time of the zone", "Trading session, OPEN-CLOSE. Default: a continuous market."),
-    "protection": ("", "`reg-nms`: better displayed prices first, whatever the fees; `none`: cheapest after fees first."),
+    "protection": (
+        "",
+        "`reg-nms`: better displayed prices first, whatever the fees; `none`: cheapest after fees first.",
+    ),
     "negative_prices": ("", "Whether prices may be zero or negative; the live router refuses such instruments."),
 }
 

@@ -41,7 +41,7 @@ from meanings import (
     Meanings,
 )
 from riskroute.cli.app import app
-from riskroute.core.instrument import Instrument
+from riskroute.core.instrument import Instrument, plain_number
 from riskroute.learning.registry import POLICIES
 from riskroute.live.config import (
     LiveConfig,
@@ -392,6 +392,8 @@ def _code(value: Any) -> str:
 def _toml(value: Any) -> str:
     if isinstance(value, tuple) and value and all(isinstance(one, dt.time) for one in value):
         return json.dumps("-".join(f"{one:%H:%M}" for one in value))
+    if isinstance(value, Decimal):
+        return str(plain_number(value))
     if isinstance(value, list) and value and all(isinstance(one, str) and one.count(":") == 2 for one in value):
         return json.dumps("-".join(one.removesuffix(":00") for one in value))
     return json.dumps(value, ensure_ascii=False)

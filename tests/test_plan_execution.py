@@ -15,9 +15,9 @@ import numpy as np
 import polars
 import pytest
 
+from instruments import instrument_of
 from live_engines import START, Clock
 from live_logs import MemoryLog, MemoryStore
-from riskroute.core.instrument import Instrument
 from riskroute.live import children as live_children
 from riskroute.live import counterfactual
 from riskroute.live.children import context_of
@@ -108,7 +108,7 @@ def random_case(rng: np.random.Generator, number: int, protection: str = "reg-nm
         quotes=tuple(quotes),
         pools=pools,
         received=START,
-        terms=terms_of(Instrument(lot=lot, protection=protection)),
+        terms=terms_of(instrument_of(lot=lot, protection=protection)),
     )
     hidden = {pool: lots(0, 800) * int(rng.random() < 0.5) for pool in POOLS}
     arrivals = {pool: [(float(t), lots(1, 400)) for t in (0.3, 1.6)] for pool in POOLS}

@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from instruments import instrument_of
 from live_engines import CENT, START, World, accepted, child_order, parent_order, report, stored_again
 from live_logs import MemoryLog, MemoryStore
 from live_services import order_json, running, service_config
@@ -26,14 +27,15 @@ from riskroute.live.config import LiveConfig, live_config, read_live_config, tok
 from riskroute.live.fees import LiveFees, OrderFee, PlaceFees
 from riskroute.live.http.requests import OrderRequest, QuotesRequest, RequestParser, decode_request
 from riskroute.live.http.views import encode_view, replay_view
-from riskroute.live.limits import Limits, limit_units, minimum_units
+from riskroute.live.limits import Limits, limit_units
 from riskroute.live.log.export import export_log
 from riskroute.live.log.interface import log_entries_of
 from riskroute.live.state.archive import OrderArchive
 from riskroute.live.state.effects import LearnEffect
 from riskroute.live.state.events import AnyEvent, Reported, Settled
 from riskroute.live.state.fold import apply
-from riskroute.live.state.orders import NANO, amount_scale, instrument_of, terms_of
+from riskroute.live.state.orders import NANO, amount_scale, minimum_units, terms_of
+from riskroute.live.state.orders import instrument_of as live_instrument
 from riskroute.live.state.trading_state import TradingState, decode_trading_state, encode_trading_state
 from riskroute.live.venues.simulated import Faults, SimulatedMarket
 from riskroute.routers.plan import Plan
@@ -63,7 +65,7 @@ multipliers = st.sampled_from(["1", "0.001", "0.1", "3", "50", "1000", "12500000
 @st.composite
 def trades(draw: st.DrawFn) -> tuple[Instrument, bool, list[tuple[int, int, int]], int, int]:
     """An instrument, the side, fills (price in ticks, units, fee in 1e-9), and bid and ask in ticks."""
-    instrument = Instrument("X", unit=draw(steps), tick=draw(ticks), multiplier=draw(multipliers))
+    instrument = instrument_of("X", unit=draw(steps), tick=draw(ticks), multiplier=draw(multipliers))
     most = int(10**9 / instrument.tick)
     bid = draw(st.integers(1, most - 2))
     ask = draw(st.integers(bid + 1, min(most, 2 * bid + 1)))
@@ -86,12 +88,13 @@ def test_numbers_are_exact_from_the_request_to_the_position(
     encoder = msgspec.json.Encoder(decimal_format="string" if text else "number")
     order = parser.order(decode_request(encoder.encode(body), OrderRequest, "an order"))
     assert order.quantity == quantity
-    assert order.quotes[0].asks[0] == (ask * instrument.tick * NANO, 1)
+    assert order.quotes[0].asks[0] == (int(ask * instrument.tick * NANO), 1)
     assert order.instrument == instrument
 
     state, archive, rows = TradingState(), OrderArchive(), MemoryStore()
     child = child_order(order, 0, quantity, kind="take", until=0)
-    one, events = order.scale.one, [accepted(order, child)]
+    one = order.scale.one
+    events: list[AnyEvent] = [accepted(order, child)]
     cum = 0
     for k, (price, units, fee) in enumerate(fills):
         cum += units
@@ -187,7 +190,7 @@ def test_orders_below_the_minima_or_off_the_lot_are_refused() -> None:
     assert refused("0.0025") == "quantity must be a multiple of the lot, 0.001 BTC, was 0.0025 BTC"
     expected = "quantity must be at least 0.005 BTC, since the minima are 0.002 BTC and 500 USDT, was 0.004 BTC"
     assert refused("0.004") == expected
-    assert minimum_units(terms_of(Instrument(minimum_quantity=7, lot=5)), 1) == 10
+    assert minimum_units(terms_of(instrument_of(minimum_quantity=7, lot=5)), 1) == 10
 
 
 class Scattering(Router):
@@ -218,7 +221,7 @@ def test_children_are_multiples_of_the_lot_and_no_smaller_than_the_minimum(
     engine = world.start(router)
     for venue in world.venues.values():
         venue.market.hidden = {"P": 37}  # type: ignore[attr-defined]  # a simulated market
-    terms = terms_of(Instrument(lot=lot, minimum_quantity=least))
+    terms = terms_of(instrument_of(lot=lot, minimum_quantity=least))
     engine.submit(parent_order(quantity=quantity, terms=terms, deadline=START + 3 * NANO))
     world.pass_time(8)
     children = [there.child for venue in world.venues.values() for there in venue.children.values()]
@@ -231,7 +234,7 @@ def test_children_are_multiples_of_the_lot_and_no_smaller_than_the_minimum(
 
 
 def test_limits_are_in_natural_quantities_and_in_the_currency() -> None:
-    terms = terms_of(Instrument("X", **COIN))
+    terms = terms_of(instrument_of("X", **COIN))
     assert limit_units(0.25, terms) == 25_000
     world = World(limits=Limits(order_quantity=0.25, order_notional=2 * NANO))
     engine = world.start()
@@ -249,13 +252,16 @@ def test_one_log_has_one_currency_and_one_unit_per_symbol() -> None:
     engine = world.start()
     engine.submit(parent_order("first")).result(0)
     for change, message in (
-        (Instrument(currency="EUR"), "amounts of this log are in USD, those of QVEX in EUR: use another log"),
-        (Instrument(unit="0.1"), "QVEX has unit 1, tick 0.01, multiplier 1 in this log, and now unit 0.1, tick 0.01"),
-        (Instrument(multiplier=50), "and now unit 1, tick 0.01, multiplier 50: use another log, or another symbol"),
+        (instrument_of(currency="EUR"), "amounts of this log are in USD, those of QVEX in EUR: use another log"),
+        (
+            instrument_of(unit="0.1"),
+            "QVEX has unit 1, tick 0.01, multiplier 1 in this log, and now unit 0.1",
+        ),
+        (instrument_of(multiplier=50), "and now unit 1, tick 0.01, multiplier 50: use another log, or another symbol"),
     ):
         with pytest.raises(RefusedError, match=message):
             engine.submit(parent_order("second", terms=terms_of(change)))
-    engine.submit(parent_order("second", terms=terms_of(Instrument(hours="09:30-16:00", tick="0.005")))).result(0)
+    engine.submit(parent_order("second", terms=terms_of(instrument_of(hours="09:30-16:00", tick="0.005")))).result(0)
 
 
 # sessions
@@ -296,7 +302,7 @@ def test_orders_outside_the_session_are_refused_with_the_next_opening() -> None:
     st.none() | st.integers(0, 10**10),
     st.none() | st.integers(10**10, 10**12),
     st.lists(st.tuples(st.integers(1, 10**13), st.integers(1, 10**6)), min_size=1, max_size=5),
-    st.sampled_from([Instrument(), Instrument("X", **COIN), Instrument(multiplier=50, unit=5)]),
+    st.sampled_from([Instrument(), instrument_of("X", **COIN), instrument_of(multiplier=50, unit=5)]),
 )
 def test_a_fee_is_booked_exactly_over_all_fills(
     rates: tuple[int, int], least: int | None, most: int | None, fills: list[tuple[int, int]], instrument: Instrument
@@ -344,5 +350,5 @@ def test_instruments_of_a_file_are_those_of_the_configuration(tmp_path: Path) ->
     tables = '[tokens.desk]\nhash = "{}"\nscopes = ["read"]\n[venues.A]\n[log]\npath = "x"\n'.format(token_hash("x"))
     (tmp_path / "live.toml").write_text(f'instruments = "instruments.toml"\n{tables}')
     (symbol, one), *_ = read_live_config(tmp_path / "live.toml").instruments.items()
-    assert (symbol, one) == ("BTCUSDT", Instrument("BTCUSDT", unit="0.00001", currency="USDT"))
-    assert instrument_of(symbol, terms_of(one)) == one
+    assert (symbol, one) == ("BTCUSDT", instrument_of("BTCUSDT", unit="0.00001", currency="USDT"))
+    assert live_instrument(symbol, terms_of(one)) == one

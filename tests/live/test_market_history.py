@@ -11,10 +11,10 @@ import polars
 import pytest
 
 import riskroute as rr
+from instruments import instrument_of
 from live_engines import CENT, World, parent_order, quotes
 from live_logs import MemoryLog, MemoryStore
 from live_services import order_json, running, service_config
-from riskroute.core.instrument import Instrument
 from riskroute.live.log.interface import log_events_after
 from riskroute.live.log.recovery import verify_log
 from riskroute.live.market_history import MarketHistory, _History, public_from_history
@@ -31,7 +31,7 @@ from riskroute.routers.rules import SweepRule
 from riskroute.simulation import play_day
 from riskroute.simulation.exchange import Exchange, Latency
 
-QVEX = Instrument("QVEX")
+QVEX = instrument_of("QVEX")
 
 
 def test_books_go_stale_as_in_a_backtest() -> None:
@@ -101,7 +101,7 @@ def test_public_outcomes_match_those_of_a_backtest(day: tuple[DayBooks, dict[str
             quantity=40,
             deadline=deadline,
             quotes=arrival,
-            terms=terms_of(Instrument(lot=10)),
+            terms=terms_of(instrument_of(lot=10)),
             received=moment,
         )
         history = MarketHistory()
@@ -123,7 +123,7 @@ def test_public_outcomes_match_those_of_a_backtest(day: tuple[DayBooks, dict[str
             lot=10,
             horizon=10.0,
             time=moment,
-            instrument=Instrument("QVEX"),
+            instrument=instrument_of("QVEX"),
         )
         theirs = exchange.public_outcomes(context)
         assert ours.at_horizon is not None

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from instruments import instrument_of
 from live_logs import MemoryStore
 from live_services import order_json, running, service_config
 from riskroute.core.errors import InputError, MalformedRequestError
-from riskroute.core.instrument import Instrument
 from riskroute.live.http.requests import OrderRequest, RequestParser, _VenueBook, decode_request
 from riskroute.live.limits import check_order
 from riskroute.live.state.orders import PoolQuote, VenueQuote
@@ -31,9 +31,9 @@ def test_an_order_gets_the_terms_of_the_configuration_unless_it_brings_its_own(t
     bids, asks = ((10_000_000_000, 7),), ((10_020_000_000, 7),)
     assert order.quotes == (VenueQuote(venue="A", bids=bids, asks=asks, taker=3_000_000, maker=0, at=5),)
     assert order.pools == (PoolQuote(pool="P", fee=1_000_000),)
-    assert (order.terms, order.instrument) == ("", Instrument("DEMO"))
+    assert (order.terms, order.instrument) == ("", instrument_of("DEMO"))
     other = OrderRequest(**ORDER | {"symbol": "OTHER", "quantity": 20})
-    assert terms.order(other).instrument == Instrument("OTHER", lot=10)
+    assert terms.order(other).instrument == instrument_of("OTHER", lot=10)
     book = _VenueBook(venue="A", at=5, taker="0.007 per share", maker="-5 bps")
     (own,) = terms.order(OrderRequest(**ORDER | {"quotes": (book,)})).quotes
     assert (own.taker, own.taker_rate, own.maker, own.maker_rate) == (7_000_000, 0, 0, -500_000)

@@ -13,7 +13,6 @@ import numpy as np
 
 from riskroute.core.arrays import Matrix
 from riskroute.core.validation import unvalidated
-from riskroute.live.limits import minimum_units
 from riskroute.live.state.orders import (
     NANO,
     ChildOrder,
@@ -23,6 +22,7 @@ from riskroute.live.state.orders import (
     VenueQuote,
     amount_scale,
     instrument_of,
+    minimum_units,
     order_id,
 )
 from riskroute.live.state.trading_state import ChildState, ParentState, TradingState

@@ -16,7 +16,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    WithJsonSchema,
+    field_validator,
+    model_validator,
+)
 
 from riskroute.core.config import Name, Seed, config_list, read_toml_config, validated_config
 from riskroute.core.errors import InputError
@@ -43,8 +52,10 @@ from riskroute.routers.router import Router
 from riskroute.routing.fees import load_fees
 
 Scope = Literal["trade", "halt", "read"]
-FeeTerms = float | str | dict[str, float | str]  # as `riskroute.routing.fees.parse_fee` reads it
+# as `riskroute.routing.fees.parse_fee` reads it
+FeeTerms = Annotated[float | str | dict[str, float | str], WithJsonSchema({"type": "text or table"})]
 Fraction = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+Quantity = Annotated[float, Field(ge=0, le=1e18, allow_inf_nan=False)]
 Amount = Annotated[float, Field(gt=0, le=1e18, allow_inf_nan=False)]
 Seconds = Annotated[float, Field(gt=0, le=86_400, allow_inf_nan=False)]
 Whole = Annotated[int, Field(ge=0, le=10**15, strict=True)]
@@ -116,15 +127,15 @@ class _PoolConfig(_PlaceConfig):
 
     fee: FeeTerms = 0.0
     improvement: Annotated[float, Field(ge=-1, le=1)] = 0.0
-    hidden: Amount = 100
+    hidden: Quantity = 100
 
 
 class _LimitsConfig(_Section):
     """`Limits` in natural quantities, the quote currency and seconds."""
 
-    order_quantity: Amount = 100_000
+    order_quantity: Quantity = 100_000
     order_notional: Amount = 1_000_000
-    symbol_quantity: Amount = 1_000_000
+    symbol_quantity: Quantity = 1_000_000
     symbol_notional: Amount = 10_000_000
     venue_open: Whole = 1_000
     day_orders: Whole = 100_000

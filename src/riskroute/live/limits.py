@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from fractions import Fraction
 from functools import lru_cache
 from hashlib import blake2b
 
@@ -24,6 +23,7 @@ from riskroute.live.state.orders import (
     VenueQuote,
     amount_scale,
     instrument_of,
+    minimum_units,
     scaled_decimal,
     touch_prices,
 )
@@ -98,23 +98,6 @@ def _check_minima(order: ParentOrder, instrument: Instrument) -> None:
         raise InputError(
             f"quantity must be at least {text(least)}, since the minima are {minima}, was {text(order.quantity)}"
         )
-
-
-def minimum_units(terms: str, value: int) -> int:
-    """Return the smallest order that venues accept, in units, for the amount of one unit at the mid.
-
-    Examples
-    --------
-    >>> terms = '{"unit":"0.001","lot":"0.01","minimum_quantity":"0.005","minimum_notional":"10"}'
-    >>> minimum_units(terms, 200 * amount_scale(terms).at_one)
-    50
-    """
-    if "minimum" not in terms:
-        return instrument_of("", terms).lot_units if "lot" in terms else 1
-    instrument = instrument_of("", terms)
-    notional = Fraction(instrument.minimum_notional) * amount_scale(terms).one / value
-    least = max(Fraction(instrument.minimum_quantity) / Fraction(instrument.unit), notional, Fraction(1))
-    return math.ceil(least / instrument.lot_units) * instrument.lot_units
 
 
 @lru_cache(4096)

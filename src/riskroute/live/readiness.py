@@ -15,7 +15,6 @@ from riskroute.core.runtime import machine_type, provenance_versions
 from riskroute.live.config import LiveConfig
 from riskroute.live.http.requests import ExecutedChildRequest
 from riskroute.live.learner import Learner, learn_quietly
-from riskroute.live.limits import minimum_units
 from riskroute.live.log.interface import check_heads
 from riskroute.live.shadow import shadow_outcome
 from riskroute.live.state.orders import (
@@ -24,6 +23,7 @@ from riskroute.live.state.orders import (
     PoolQuote,
     VenueQuote,
     amount_scale,
+    minimum_units,
     scaled_decimal,
     terms_of,
 )

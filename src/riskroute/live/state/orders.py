@@ -8,6 +8,7 @@ fine enough for exact products of prices, quantities and multiplier (`AmountScal
 from __future__ import annotations
 
 import json
+import math
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
@@ -141,6 +142,23 @@ def amount_scale(terms: str) -> AmountScale:
     while unit.denominator > 1 or (halves and unit % 2):
         unit, one = unit * 10, one * 10
     return AmountScale(int(unit), one)
+
+
+def minimum_units(terms: str, value: int) -> int:
+    """Return the smallest order that venues accept, in units, for the amount of one unit at the mid.
+
+    Examples
+    --------
+    >>> terms = '{"unit":"0.001","lot":"0.01","minimum_quantity":"0.005","minimum_notional":"10"}'
+    >>> minimum_units(terms, 200 * amount_scale(terms).at_one)
+    50
+    """
+    if "minimum" not in terms:
+        return instrument_of("", terms).lot_units if "lot" in terms else 1
+    instrument = instrument_of("", terms)
+    notional = Fraction(instrument.minimum_notional) * amount_scale(terms).one / value
+    least = max(Fraction(instrument.minimum_quantity) / Fraction(instrument.unit), notional, Fraction(1))
+    return math.ceil(least / instrument.lot_units) * instrument.lot_units
 
 
 class VenueQuote(Record, frozen=True):
