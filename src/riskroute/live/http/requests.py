@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from decimal import Context, Decimal, Inexact, InvalidOperation, Overflow
+from functools import lru_cache
 from typing import Annotated, Any, Literal, TypeVar
 from zoneinfo import ZoneInfo
 
@@ -24,7 +25,8 @@ from riskroute.live.state.orders import NANO, MarketTrade, ParentOrder, PoolQuot
 
 Int = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 _EXACT = Context(prec=60, traps=[Inexact, InvalidOperation, Overflow])  # raises instead of rounding
-_STEP = Decimal(1).scaleb(-9)  # of prices in the log
+_divide, _multiply, _integral = _EXACT.divide, _EXACT.multiply, _EXACT.to_integral_exact
+_ZERO = Decimal(0)  # a constant, since a comparison with an integer takes twice as long
 _ENCODER = msgspec.json.Encoder(decimal_format="number")
 
 
@@ -203,15 +205,35 @@ def _explanation(error: str, what: str) -> str:
     return f"{field} is invalid: {one_line_error(text)}"
 
 
-def _multiple(name: str, value: Number, step: Decimal, most: Decimal) -> int:
-    """Return how many steps a number from 0 to ``most`` has; raise `InputError` if it is no multiple of ``step``."""
-    try:
-        if 0 <= value <= most:
-            return int(_EXACT.to_integral_exact(_EXACT.divide(value, step)))
-    except ArithmeticError:  # not finite, or no multiple
-        pass
-    expected = f"a multiple of {decimal_text(step)} from 0 to {decimal_text(most)}"
-    raise InputError(f"{name} must be {expected}, was {_shown(value)}")
+class _Steps:
+    """Counts the steps of numbers from 0 to ``most`` steps; ``per_one`` are those of 1, None if no finite decimal."""
+
+    def __init__(self, step: Decimal, most: int) -> None:
+        self.step, self.most = step, most * step
+        try:
+            self.per_one: Decimal | None = _EXACT.divide(1, step)
+        except ArithmeticError:
+            self.per_one = None
+        whole = self.per_one is not None and self.per_one % 1 == 0
+        self.whole, self.most_whole = (int(self.per_one or 0), int(self.most)) if whole else (0, -1)
+
+    def count(self, name: str, value: Number) -> int:
+        """Return how many steps a number has; raise `InputError` if it is no multiple of a step."""
+        if type(value) is int and 0 <= value <= self.most_whole:
+            return value * self.whole
+        try:
+            if _ZERO <= value <= self.most:
+                per_one = self.per_one
+                steps = _divide(value, self.step) if per_one is None else _multiply(value, per_one)
+                return int(_integral(steps))
+        except ArithmeticError:  # not finite, or no multiple
+            pass
+        expected = f"a multiple of {decimal_text(self.step)} from 0 to {decimal_text(self.most)}"
+        raise InputError(f"{name} must be {expected}, was {_shown(value)}")
+
+
+_steps = lru_cache(4096)(_Steps)
+_PRICES = _steps(Decimal(1).scaleb(-9), LARGEST_PRICE)
 
 
 def _shown(value: Number) -> str:
@@ -219,27 +241,22 @@ def _shown(value: Number) -> str:
     return decimal_text(exact) if exact.is_finite() and abs(exact.adjusted()) < 40 else shown(str(exact)[:60])
 
 
-def requested_units(name: str, quantity: Number, instrument: Instrument, most: int = LARGEST_QUANTITY) -> int:
+def requested_units(name: str, quantity: Number, instrument: Instrument) -> int:
     """Return a natural quantity in units; raise `InputError` if it is no multiple of the unit, or too large."""
-    if type(quantity) is int and instrument.unit == 1 and 0 <= quantity <= most:
-        return quantity
-    return _multiple(name, quantity, instrument.unit, most * instrument.unit)
+    return _steps(instrument.unit, LARGEST_QUANTITY).count(name, quantity)
 
 
 def requested_price(name: str, price: Number) -> int:
     """Return a price, or an amount of money, in 1e-9; raise `InputError` if it has more digits, or is too large."""
-    if type(price) is int and 0 <= price <= LARGEST_PRICE // NANO:
-        return price * NANO
-    return _multiple(name, price, _STEP, Decimal(LARGEST_PRICE // NANO))
+    return _PRICES.count(name, price)
 
 
 def _levels(
     side: str, levels: tuple[tuple[Number, Number], ...], instrument: Instrument
 ) -> tuple[tuple[int, int], ...]:
-    price, size = f"price of {side}", f"size of {side}"
-    return tuple(
-        [(requested_price(price, one), requested_units(size, some, instrument, LARGEST_SIZE)) for one, some in levels]
-    )
+    price, size = _PRICES.count, _steps(instrument.unit, LARGEST_SIZE).count
+    price_name, size_name = f"price of {side}", f"size of {side}"
+    return tuple([(price(price_name, one), size(size_name, some)) for one, some in levels])
 
 
 def _in_units(features: dict[str, float], instrument: Instrument) -> dict[str, float]:
