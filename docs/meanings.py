@@ -159,7 +159,7 @@ FEES: Meanings = {
     "from": ("day", "First day of the entry; a later entry of the same venue replaces it."),
     "taker": (
         "see [fees](backtest.md#fees)",
-        "Fee for taking liquidity, such as `0.0030 per share` or `10 bps`, or a table of `fee`, `minimum`, `maximum`; a "
+        "Fee for taking liquidity, such as `0.003 per share` or `10 bps`, or a table of `fee`, `minimum`, `maximum`; a "
         "rebate is negative.",
     ),
     "maker": ("as `taker`", "Fee for a passive fill."),

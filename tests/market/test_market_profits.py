@@ -11,7 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from riskroute.core.errors import InputError
-from riskroute.market.order_profits import check_profit_quantities, market_profits, walk_book
+from riskroute.market.order_profits import (
+    check_profit_quantities,
+    extrapolated_market_profits,
+    market_profits,
+    walk_book,
+)
 from riskroute.market.sampling import SampledBooks
 
 Level = tuple[float, int]
@@ -82,6 +87,20 @@ def test_relative_profit_is_the_papers_equation() -> None:
     assert market_profits(books, np.array([7]))[0, 0] == pytest.approx(by_hand, abs=1e-9)
     # buying: 4 at 100.02, 3 at 100.09
     assert market_profits(books, np.array([7]), "buy")[0, 0] == pytest.approx(-(4 * 0.02 + 3 * 0.09), abs=1e-9)
+
+
+def test_fees_are_charged_on_what_is_traded() -> None:
+    """Seven shares trade for 699.74 or 700.35; 10 bps of that, and a tenth of a cent per share."""
+    books = two_sided([[(99.98, 3), (99.95, 6)]], [[(100.02, 4), (100.09, 5)]])
+    for side, profit, value in (("sell", -0.26, 699.74), ("buy", -0.35, 700.35)):
+        for found in (market_profits, extrapolated_market_profits):
+            paid = found(books, np.array([7]), side, (0.001, 0.001))[0, 0]
+            assert paid == pytest.approx(profit - 0.007 - 0.001 * value, abs=1e-8)
+    # nine bids, the last 0.05 below the mid: share m trades 0.05 m / 9 below it
+    more = extrapolated_market_profits(books, np.array([12]), "sell", (0.0, 0.001))[0, 0]
+    known = 3 * 99.98 + 6 * 99.95 - 900
+    further = 0.05 * (12**2 - 9**2) / (2 * 9)
+    assert more == pytest.approx(known - further - 0.001 * (3 * 99.98 + 6 * 99.95 + 300 - further), abs=1e-8)
 
 
 def test_each_side_is_short_on_its_own() -> None:

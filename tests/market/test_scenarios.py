@@ -61,6 +61,19 @@ def test_fees_are_paid_per_share(half_hour: RecordingStore) -> None:
     assert (paid[2] >= -0.002 * np.arange(6) - 1e-9).all()
 
 
+def test_fees_in_basis_points_are_paid_on_the_value(half_hour: RecordingStore) -> None:
+    day = dt.date(2019, 1, 1)
+    fees = FeeSchedule([Fee(venue, day, taker="10 bps", maker="-4 bps") for venue in ("XNAS", "XPSX")])
+    plain, net = (draw_scenarios(half_hour, "QVEX", SLOTS, 5, WINDOW, repeats=1, fees=one) for one in (None, fees))
+    value = plain.mids[:, None] * np.arange(6) + plain.profits[0]  # of a sale
+    np.testing.assert_allclose(plain.profits[0] - net.profits[0], 0.001 * value, atol=1e-9)
+    paid = plain.profits[2] - net.profits[2]
+    assert ((paid >= -0.00041 * value) & (paid <= 0.00101 * value)).all()
+    limited = FeeSchedule([Fee(venue, day, {"fee": "10 bps", "minimum": 1}, 0) for venue in ("XNAS", "XPSX")])
+    with pytest.raises(InputError, match=r"fees of X.* must not have a minimum or maximum per order here"):
+        draw_scenarios(half_hour, "QVEX", SLOTS, 5, WINDOW, repeats=1, fees=limited)
+
+
 def test_caps_are_what_nearly_all_books_can_take(half_hour: RecordingStore) -> None:
     found = draw_scenarios(half_hour, "QVEX", SLOTS[:2], 3000, WINDOW, repeats=2)
     caps = found.caps()

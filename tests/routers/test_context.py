@@ -82,6 +82,21 @@ def changed(path: str, value: Any) -> dict[str, Any]:
             "best bid of A must be below its best ask, was 10.02 and 10.02",
         ),
         (changed("venues.A.taker", 30), {}, "taker fee of A must be at most 10 per share in magnitude, was 30"),
+        (
+            changed("venues.A.taker", "1 EUR per share"),
+            {},
+            "taker fee of A must be in USD, was in EUR",
+        ),
+        (
+            changed("venues.A.maker", "1 per contract"),
+            {},
+            "maker fee of A is per contract, but the instrument is counted in shares; state it per share, or in bps",
+        ),
+        (
+            changed("pools.P.fee", "10 bps"),
+            {},
+            "fee of P must be an amount per quantity such as '0 per share', was 10 bps",
+        ),
         (changed("pools.P.price", 3), {}, "unknown field 'price' in pool P; fields are fee, improvement"),
         (
             changed("extra", 1),

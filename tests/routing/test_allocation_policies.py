@@ -146,7 +146,7 @@ def test_passes_the_shared_checks(name: str) -> None:
 
 def test_lists_of_vectors_refuse_strangers_and_repeats() -> None:
     listed = Allocations(6, 4).listed()
-    with pytest.raises(InputError, match=r"^actions must be members of the action set$"):
+    with pytest.raises(InputError, match=r"^actions must be members of the action set, 1 of 1 were not$"):
         listed.features(np.array([[6, 6, 6, 6]]))
     with pytest.raises(InputError, match=r"^handles must be distinct, some were equal$"):
         Actions(np.eye(2), handles=np.array([[1, 2], [1, 2]]))

@@ -88,7 +88,7 @@ def test_an_order_that_beats_the_clairvoyant_is_an_error(result: BacktestResult)
 def test_every_backtest_is_checked(dark_days: list[MarketDay], monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever asks for one router gets the bound too."""
     checked: list[Any] = []
-    monkeypatch.setattr(play, "_check_tables", lambda tables, _: checked.append(tables))
+    monkeypatch.setattr(play, "_check_tables", lambda tables, *_: checked.append(tables))
     monkeypatch.setattr(backtest, "check_played_bound", checked.append)
     config = BacktestConfig(orders=6, routers=("spray",))
     found = run_backtest("dark", dark_days, config, backend=HERE)

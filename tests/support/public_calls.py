@@ -275,6 +275,7 @@ def routing() -> Iterator[tuple[str, Call]]:
     quadratic = {"matrix": np.eye(2), "linear": np.zeros(2), "units": 4, "caps": np.array([4, 4])}
     yield "minimise_quadratic", (rr.routing.minimise_quadratic, quadratic | {"tables": np.zeros((2, 5))})
     yield "Fee", (rr.routing.Fee, {"venue": "XNAS", "since": DAY, "taker": 0.003, "maker": -0.002})
+    yield "FeeTier", (rr.routing.FeeTier, {"volume": "1,000 USD", "taker": "9 bps", "maker": "8 bps"})
     yield "FeeSchedule", (rr.routing.FeeSchedule, {"fees": SCHEDULE.fees})
     yield "FeeSchedule.fee", (SCHEDULE.fee, {"venue": "XNAS", "day": DAY})
     yield "SharedBook", (rr.routing.SharedBook, BOOK)

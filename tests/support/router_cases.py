@@ -37,7 +37,9 @@ def random_context(rng: np.random.Generator, number: int = 0, **more: Any) -> Co
         bid, depth = 1000 - rng.integers(0, 3), rng.integers(1, 5)
         bids = [[(bid - level) / 100, float(rng.integers(0, 9) * 100)] for level in range(depth)]
         asks = [[(bid + 1 + rng.integers(1, 3) + level) / 100, float(rng.integers(1, 900))] for level in range(1)]
-        venues[f"V{v}"] = {"bids": bids, "asks": asks, "taker": float(rng.integers(-20, 30)) / 1e4}
+        bps = (number + v) % 4 * 4 - 4  # of the price, on top of a fee per share
+        fees = {"taker": f"{int(rng.integers(-20, 30)) / 1e4:.4f} per share + {bps} bps", "maker": f"{bps / 2} bps"}
+        venues[f"V{v}"] = {"bids": bids, "asks": asks} | fees
     venues["V0"]["bids"].insert(0, [10.01, 200.0])
     venues["V0"]["asks"] = [[10.02, 300.0], [10.03, 300.0]]
     pools = {f"P{k}": {"fee": 0.001 * k} for k in range(rng.integers(0, 4))}

@@ -18,7 +18,7 @@ live = typer.Typer(
     "First `riskroute live init`, then `riskroute live serve live.toml`.",
 )
 
-ConfigArgument = Annotated[Path, typer.Argument(help="Configuration, as `riskroute live init` writes it.")]
+ConfigArgument = Annotated[Path, typer.Argument(help="TOML file written by `riskroute live init`.")]
 LogArgument = Annotated[Path, typer.Argument(help="A log's SQLite file, or a configuration (.toml) that names it.")]
 
 

@@ -64,7 +64,7 @@ def _route(
     The file holds one object with prices, sizes, the best level first, and fees such as "0.0030 per share" or "10 bps":
 
     {"venues": {"XNAS": {"bids": [[9.99, 300]], "asks": [[10.01, 200]], "taker": "0.0030 per share"}},
-    "pools": {"DARK1": {"fee": 0.001}}, "tick": 0.01}
+    "pools": {"DARK1": {"fee": "0.001 per share"}}, "tick": 0.01}
 
     Prints the child orders and their cost against the mid, fees included. For shares that are posted or sent to pools
     the cost is a range, since the books do not show how many will fill.

@@ -1,6 +1,6 @@
 """Risk-aware linear bandits: problems, action sets, optimal design, estimation, policies, regret.
 
-Pure mathematics: an action is a feature vector.
+Nothing in this package refers to markets: an action is a feature vector, a reward a number.
 """
 
 from riskroute._lazy import attach

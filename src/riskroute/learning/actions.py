@@ -1,8 +1,9 @@
 """Action sets.
 
-Most policies need no matrix of K rows. They ask their action set for the features of given actions, the best action
-under a linear score, a G-optimal design, and the actions near the best. `Actions` answers from a matrix; sets too large
-to list compute the same answers, so policies do not depend on the kind of set.
+Most policies do not need a matrix with the features of every action. They ask their action set for the features of
+given actions, the best action under a linear score, a G-optimal design, and the actions near the best. `Actions`
+answers from a matrix. Sets too large to list compute the same answers without one, so policies do not depend on the
+kind of set.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from riskroute.learning.tally import ActionBatch
 
 
 class _HandleIndex:
-    """Lookup of matrix rows by vector handles, hashed to distinct 64-bit keys."""
+    """Map from vector handles to matrix rows: binary search over distinct 64-bit hashes of the handles."""
 
     def __init__(self, handles: ActionBatch, count: int) -> None:
         self.handles = np.ascontiguousarray(exact_array("handles", handles, np.int64, (count, None)))
@@ -40,14 +41,14 @@ class _HandleIndex:
         raise InputError("handles must be distinct, some were equal")
 
     def rows_of(self, actions: ActionBatch) -> Integers:
-        """Return the row of each handle; all must be members."""
+        """Return the matrix row of each handle; raise `InputError` if a handle is not in the set."""
         rows, missed = self.search(actions)
         if missed:
-            raise InputError("actions must be members of the action set")
+            raise InputError(f"actions must be members of the action set, {missed} of {len(rows)} were not")
         return rows
 
     def search(self, actions: ActionBatch) -> tuple[Integers, int]:
-        """Return the row of each handle, -1 for non-members, and the number of non-members."""
+        """Return the matrix row of each handle, -1 if the handle is not in the set, and the number of such handles."""
         actions = exact_array("actions", actions, np.int64, (None, self.handles.shape[1]))
         rows: Integers = np.empty(len(actions), dtype=np.int64)
         return rows, _find_rows(self.handles, self.factors, self.keys, self.order, np.ascontiguousarray(actions), rows)
@@ -57,14 +58,14 @@ class _HandleIndex:
 def _find_rows(
     handles: Integers, factors: Integers, keys: Integers, order: Integers, actions: Integers, rows: Integers
 ) -> int:
-    """Write the row of each handle, -1 for non-members; return the number of non-members."""
+    """Write the matrix row of each handle, -1 if the handle is not in the set; return the number of such handles."""
     count, length = actions.shape
     missed = 0
     for i in range(count):
         key = 0
         for k in range(length):
             key += actions[i, k] * factors[k]
-        low, high = 0, len(keys) - 1  # binary search for the first key that is not smaller
+        low, high = 0, len(keys) - 1  # binary search for the first stored key of at least `key`
         while low < high:
             middle = (low + high) // 2
             if keys[middle] < key:
@@ -85,7 +86,7 @@ def _same(first: Integers, i: int, second: Integers, j: int) -> bool:
 
 
 def distinct_actions(handles: Integers) -> tuple[Integers, Integers]:
-    """Return the first position of each distinct handle, and the index of each handle among the distinct ones.
+    """Return the first position of each distinct handle, and for every handle its index among the distinct handles.
 
     Handles are numbers ``(n,)`` or vectors ``(n, m)``.
     """
@@ -117,10 +118,10 @@ def _first_of_each(actions: Integers, first: Integers, place: Integers) -> int:
     return known
 
 
-MOST_DRAWN = 10**8  # most actions per draw; they are held in memory
+MOST_DRAWN = 10**8  # largest random sample of actions, which is held in memory
 _WHOLE = np.dtype(np.int64)
 
-Action = int | tuple[int, ...]  # handle: a row number, or a tuple of whole numbers in sets without rows
+Action = int | tuple[int, ...]  # handle: a row number, or a tuple of whole numbers in sets without a matrix
 
 
 def as_action(row: Integers | np.int64 | int) -> Action:
@@ -150,7 +151,8 @@ class ActionSet(ABC):
     dim : int
         Length of a feature vector.
     coordinates : int
-        Number of free coordinates of the features: `dim`, unless the features are functions of fewer numbers.
+        Number of free coordinates of the features: `dim`, or fewer if the features are functions of fewer numbers
+        (those of a split are functions of one number per slot).
     """
 
     dim: int
@@ -169,7 +171,7 @@ class ActionSet(ABC):
     @property
     @abstractmethod
     def fingerprint(self) -> str:
-        """Hash of the set, stored in saved states."""
+        """Hash of the set. A saved state stores it and can be restored only over the same set."""
 
     @abstractmethod
     def features(self, actions: ActionBatch) -> Floats:
@@ -184,7 +186,7 @@ class ActionSet(ABC):
         """Return the action with the smallest ``<coef, features>``; ties go to the first."""
 
     def best_each(self, coefs: Floats) -> ActionBatch:
-        """Return the best action for each of several scores ``(n, dim)``."""
+        """Return the action with the smallest score for each row of ``coefs`` ``(n, dim)``."""
         return as_batch(*(self.best(coef) for coef in finite_array("coefs", coefs, ndim=2)))
 
     @abstractmethod
@@ -208,7 +210,7 @@ class ActionSet(ABC):
         """Return the same set as `Actions`; raise `InputError` if it is too large to list."""
 
     def contains(self, actions: ActionBatch) -> Flags:
-        """Return whether each handle of a batch is a member; default: whether `features` accepts the batch."""
+        """Return for each handle whether it is in the set; default: whether `features` accepts all of them."""
         try:
             return np.ones(len(self.features(actions)), dtype=bool)
         except InputError:
@@ -223,8 +225,8 @@ class ActionSet(ABC):
 class Actions(ActionSet):
     """A finite action set given as a matrix ``(K, dim)``, one feature vector per row.
 
-    Handles are row numbers of that matrix, also in subsets. A list of members of a larger set may keep that set's
-    handles: ``handles`` then holds one vector of whole numbers per row.
+    Handles are row numbers of this matrix; a subset keeps the row numbers of the full matrix. For rows taken from a
+    larger set, ``handles`` may give their handles in that set, one vector of whole numbers per row.
 
     Examples
     --------
@@ -269,7 +271,7 @@ class Actions(ActionSet):
         return cls(matrix, coordinates=coordinates)
 
     def shrunk(self) -> Actions:
-        """Return the same actions and handles, scaled down to norms of at most one."""
+        """Return the same actions and handles, with features scaled down to norms of at most one."""
         smaller = self._subset(np.arange(self.size))
         smaller.matrix = self.matrix / max(1.0, self.largest_norm())
         return smaller
@@ -283,7 +285,7 @@ class Actions(ActionSet):
 
     @property
     def handles(self) -> ActionBatch:
-        """Handles of all members, row by row."""
+        """Handles of all members, in the order of `rows`."""
         return self._named(self.members)
 
     def _named(self, rows: Integers) -> ActionBatch:
@@ -316,7 +318,7 @@ class Actions(ActionSet):
         return self.matrix.take(self.checked_rows(actions), axis=0)
 
     def checked_rows(self, actions: ActionBatch) -> Integers:
-        """Return the matrix rows of a batch of handles, after a range check."""
+        """Return the matrix rows of a batch of handles; raise `InputError` for handles out of range."""
         rows = self.rows_of(actions)
         if self._names is None and len(rows) and (rows.min() < 0 or rows.max() >= len(self.matrix)):
             raise InputError(f"actions must be row numbers from 0 to {len(self.matrix) - 1}, was {rows.tolist()[:6]}")
@@ -354,7 +356,7 @@ class Actions(ActionSet):
         return self._named(self.members[best])
 
     def action(self, position: int) -> Action:
-        """Return the handle of the member at a position."""
+        """Return the handle of the member at ``position`` in `rows`."""
         position = whole_number("position", position, minimum=0, maximum=self.size - 1)
         return as_action(self._named(self.members[position : position + 1])[0])
 
@@ -393,7 +395,7 @@ class Actions(ActionSet):
 
 
 def _check_small(features: Floats) -> None:
-    """Raise `InputError` for columns whose squares underflow: their coefficients could not be estimated."""
+    """Raise `InputError` for a non-zero column whose coefficient would be too large to estimate."""
     size = np.abs(features).max(axis=0)
     small = np.flatnonzero((size > 0) & (size < 1 / LARGEST))
     if len(small):

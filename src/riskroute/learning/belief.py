@@ -1,8 +1,8 @@
 """Gaussian posterior over the coefficients of mean and variance.
 
-`riskroute.learning.belief_fit` fits it to rewards by weighted least squares. Up to 64 dimensions, kernels that add in a
-fixed order compute covariances and draws. NumPy computes them in higher dimensions, and wherever the Cholesky
-factorisation of a kernel fails.
+`riskroute.learning.belief_fit` fits it to rewards by weighted least squares. Up to 64 dimensions, compiled kernels
+compute covariances and draws. They add in a fixed order, so results are the same on every processor. In higher
+dimensions, or if the kernels find no Cholesky factor, NumPy computes them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LEAST_VARIANCE = 0.1  # floor on the variance of any action, as a fraction of th
 
 @dataclass(frozen=True, eq=False)
 class Belief:
-    """Posterior means and precisions of both coefficient vectors.
+    """Gaussian posterior of the coefficients of the mean and of those of the variance.
 
     Attributes
     ----------
@@ -49,7 +49,7 @@ class Belief:
         dim = len(exact_array("mean_coef", self.mean_coef, np.float64, (None,)))
         shapes = {"mean_coef": (dim,), "mean_precision": (dim, dim), "var_coef": (dim,), "var_precision": (dim, dim)}
         for name, shape in shapes.items():
-            array = np.ascontiguousarray(exact_array(name, getattr(self, name), np.float64, shape))  # kernels need it
+            array = np.ascontiguousarray(exact_array(name, getattr(self, name), np.float64, shape))  # for kernels
             object.__setattr__(self, name, array)
         for name in ("variance", "rounds"):
             object.__setattr__(self, name, real_number(name, getattr(self, name), minimum=0))
@@ -64,7 +64,7 @@ class Belief:
         return self.var_coef - valid_magnitude("risk_tolerance", risk_tolerance, smallest=0) * self.mean_coef
 
     def score_covariance(self, risk_tolerance: float) -> Matrix:
-        """Return the covariance of the score's coefficients; mean and variance are independent in the posterior."""
+        """Return the covariance of the score's coefficients; both coefficient vectors are independent a posteriori."""
         tolerance = valid_magnitude("risk_tolerance", risk_tolerance, smallest=0)
         return np.asarray(self.var_covariance + tolerance * tolerance * self.mean_covariance)
 
@@ -108,7 +108,6 @@ def draw_gaussian(center: Vector, covariance: Matrix, normals: Matrix) -> Matrix
 
 
 def _draw_gaussian_numpy(center: Vector, covariance: Matrix, normals: Matrix) -> Matrix:
-    """Compute `draw_gaussian` from NumPy's Cholesky factor."""
     drawn: Matrix = center + normals @ np.linalg.cholesky(covariance).T
     return drawn
 
@@ -131,7 +130,6 @@ def _covariance(precision: Matrix) -> Matrix:
 
 
 def _invert_numpy(matrix: Matrix) -> Matrix:
-    """Compute `riskroute.learning.kernels.inverse` from NumPy's Cholesky factor."""
     root = solve_triangular(np.linalg.cholesky(matrix), np.eye(len(matrix)), lower=True)
     product: Matrix = root.T @ root
     return product

@@ -1,18 +1,19 @@
 """Fit of a `riskroute.learning.belief.Belief` to rewards, by weighted least squares.
 
-A reward of variance ``v`` carries the information ``1 / v`` about its mean, and its squared error ``1 / (2 v^2)`` about
-its variance (exactly so for Gaussian rewards). Both fits weight rewards by the inverse of the variance being
-estimated, so they alternate a few times.
+The fit alternates a few times between mean and variance, since each weights rewards by the variances being estimated. A
+reward of variance ``v`` carries the information ``1 / v`` about its mean; its squared error carries ``1 / (2 v^2)``
+about its variance (exact for Gaussian rewards).
 
-There are two kinds of squared errors: of rewards around the mean of their own action, and of these means around the
-fit. The fit follows the rewards, so an error of the second kind has one degree of freedom less its leverage. Errors of
-the second kind are ignored if they clearly exceed the noise estimated from the first: then the prior is wrong or the
-means are not linear in the features, and the misfit is not noise.
+The variance is estimated from two kinds of squared errors: of rewards around the sample mean of their action, and of
+these sample means around the fitted mean. An error of the second kind has one degree of freedom minus its leverage,
+because the mean is fitted to the same rewards. Errors of the second kind are ignored if they clearly exceed the noise
+estimated from the first kind. In that case they are not noise: the prior is wrong, or the means are not linear in the
+features.
 
-The default prior is vague: centred at zero, with the information of a fraction of one reward, spread over an optimal
-design. The variance of that reward is the noise plus the squared signal, the average squared distance of the actions'
-means from the prior mean. Without the signal, the vague prior would be strong where means lie many noise deviations
-apart, and the misfit would look like noise. With it, the fit does not depend on the units of rewards and features.
+The vague prior is centred at zero and has the information of a fraction of one reward, spread over an optimal design.
+The variance of this reward is the noise plus the squared signal, the average squared distance of the actions' means
+from the prior mean. Without the signal, the vague prior would bias the fit if means lie many noise deviations apart.
+Noise and signal scale with the rewards, so the fit does not depend on the units of rewards and features.
 
 `_fit_numpy` defines the fit by array operations. Up to 64 dimensions `fit_belief` runs the same steps in kernels, which
 add in a fixed order on every processor.
@@ -35,7 +36,7 @@ from riskroute.learning.kernels import LONGEST, padded_length, upper_triangular_
 from riskroute.learning.observations import Observations
 
 ITERATIONS = 3  # iterations of the two fits: mean, then variance
-SURPRISE = 3.0  # standard deviations by which errors of the fit may exceed those within actions
+SURPRISE = 3.0  # standard deviations by which errors of fitted means may exceed the noise within actions
 TRACE = 1e-9  # fraction of the vague prior that regularises the fit of the typical variance
 ROUNDING = 1e-12  # relative ridge: keeps the matrix regular if rewards are concentrated in few directions
 
@@ -51,9 +52,9 @@ def fit_belief(
 ) -> Belief:
     """Fit the posterior to rewards, given the ``vague`` information and, if any, an informative ``prior``.
 
-    ``base_variance`` is the known constant in the variance. Rewards are weighted by inverse variances; a variance is at
-    least ``variance_floor`` times the typical one. ``unit`` is the typical variance if rewards, prior and base variance
-    are zero.
+    ``base_variance`` is the known constant in the variance. Rewards are weighted by the inverses of their variances,
+    which are floored at ``variance_floor`` times the typical variance. ``unit`` is the typical variance if rewards,
+    prior and base variance are all zero.
     """
     dim = observations.features.shape[1]
     if prior is not None and prior.dim != dim:
@@ -65,7 +66,7 @@ def fit_belief(
 
 
 def fit_vague_information(features: Matrix, weights: Vector, rewards: float) -> Matrix:
-    """Return the information of ``rewards`` rewards spread over a design: features ``(n, dim)``, weights ``(n,)``."""
+    """Return the information of ``rewards`` unit-variance rewards: design features ``(n, dim)``, weights ``(n,)``."""
     features = finite_array("features", features, ndim=2)
     information: Matrix = rewards * (features * weights[:, None]).T @ features
     size = float(np.trace(information)) / len(information)
@@ -87,7 +88,6 @@ def _fit_numpy(
     variance_floor: float,
     unit: float,
 ) -> Belief:
-    """Fit by array operations; ``prior`` has zero precision unless ``has_prior``."""
     features, counts, means = observations.features, observations.counts, observations.means
 
     # typical variance, pooled over all rewards
@@ -121,7 +121,7 @@ def _fit_numpy(
 def _typical_variance(
     squares: float, freedom: float, prior: float, base_variance: float, size: float, unit: float
 ) -> float:
-    """Return squared errors per degree of freedom; without enough of either, the first positive alternative."""
+    """Return squared errors per degree of freedom; if that is unreliable, the first positive of the other arguments."""
     # degrees of freedom below which the typical variance is not estimated
     found = squares / freedom if freedom > 0.5 else 0.0
     # squared errors below this fraction of squared rewards are rounding errors
@@ -185,7 +185,7 @@ def _fit_compiled(
     variance_floor: float,
     unit: float,
 ) -> Belief | None:
-    """Fit by kernels, like `_fit_numpy`; None if a matrix cannot be factored."""
+    """Compute `_fit_numpy` with kernels; None if a matrix cannot be factored."""
     features, counts, means, spreads, free = observations.columns
     n, dim = features.shape
     width = padded_length(n)
@@ -249,7 +249,7 @@ def _upper_triangle(dim: int) -> tuple[Integers, Integers]:
 
 @njit(cache=True, error_model="numpy")
 def _add_products(columns: Matrix, coef: Vector, found: Vector) -> None:
-    """Add ``columns' coef`` to ``found``, where features are given as columns ``(dim, n)``."""
+    """Add ``columns' coef`` to ``found``, for ``columns`` of shape ``(dim, n)``."""
     for a in range(len(coef)):
         factor = coef[a]
         for i in range(columns.shape[1]):
@@ -336,7 +336,6 @@ def _solve_kernel(
 
 @njit(cache=True, error_model="numpy")
 def _levers_kernel(columns: Matrix, root: Matrix, work: Matrix, levers: Vector) -> None:
-    """Write the variance of each row's fitted value, like `_levers`."""
     dim, n = columns.shape
     upper_triangular_inverse(root, work)
     for i in range(n):
@@ -362,7 +361,6 @@ def _squared_errors_kernel(
     squares: Vector,
     freedom: Vector,
 ) -> None:
-    """Compute `_squared_errors` in place: fill ``squares`` and ``freedom``."""
     n = len(counts)
     for i in range(len(squares)):
         squares[i] = 0.0
@@ -386,7 +384,7 @@ def _squared_errors_kernel(
 
 
 PRIOR_SURPRISE = 3.0  # standard deviations by which the squared distance from the prior may exceed its expectation
-_TAILS = 2.0  # variance of squared residuals over that of Gaussian ones
+_TAILS = 2.0  # assumed ratio of the variance of squared residuals to that under Gaussian rewards
 
 
 def temper_prior(
@@ -394,10 +392,9 @@ def temper_prior(
 ) -> Belief:
     """Down-weight the prior until it is consistent with the rewards; return a consistent prior unchanged.
 
-    The squared distance between the coefficients fitted to the rewards alone and those of the prior, in units of their
-    joint standard error, has as many degrees of freedom as there are coefficients. The distance may exceed their number
-    by ``surprise`` standard deviations. Means and variances are compared separately; the smaller factor is used for
-    both.
+    Under a correct prior, the squared Mahalanobis distance between the prior mean and the coefficients fitted to the
+    rewards alone is chi-squared with ``dim`` degrees of freedom. The distance may exceed ``dim`` by ``surprise``
+    standard deviations. Coefficients of mean and variance are tested separately; the smaller factor is used for both.
     """
     given = prior, observations, float(base_variance), vague, surprise
     factor = _temper_factor(*given) if prior.dim <= LONGEST else math.nan
@@ -409,7 +406,6 @@ def temper_prior(
 def _temper_factor_numpy(
     prior: Belief, observations: Observations, base_variance: float, vague: Matrix, surprise: float
 ) -> float:
-    """Return the factor of `temper_prior`, by array operations."""
     features, counts = observations.features, observations.counts
     variance = np.maximum(features @ prior.var_coef + base_variance, LEAST_VARIANCE * prior.variance)
     variance = np.maximum(variance, observations.spreads / counts)
@@ -440,7 +436,7 @@ def _largest_factor(length: Callable[[float], float], dim: int, surprise: float)
     alone = length(0.0)
     if math.isnan(alone) or alone - length(1.0) <= allowed:
         return alone if math.isnan(alone) else 1.0
-    # at the lower end the prior is negligible, even if its means are many noise deviations off
+    # a prior with the smallest factor is negligible, even if its means are wrong by many noise deviations
     low, high = math.log(1e-18), 0.0
     while high - low > 0.05:
         middle = (low + high) / 2
@@ -451,7 +447,7 @@ def _largest_factor(length: Callable[[float], float], dim: int, surprise: float)
 def _temper_factor(
     prior: Belief, observations: Observations, base_variance: float, vague: Matrix, surprise: float
 ) -> float:
-    """Return the factor of `temper_prior`, by kernels; NaN if a matrix cannot be factored."""
+    """Compute the factor of `temper_prior` with kernels; NaN if a matrix cannot be factored."""
     features, counts, means, spreads, free = observations.columns
     n, dim = features.shape
     columns, expected, mean = np.ascontiguousarray(features.T), np.full(n, base_variance), np.zeros(n)

@@ -1,6 +1,6 @@
 """The paper's regret bounds as functions, with the constants of its proofs.
 
-Where the paper states only an order of growth, the constant is a parameter. ``gaps`` are mean-variance gaps (Delta) and
+If the paper states only an order of growth, the constant is a parameter. ``gaps`` are mean-variance gaps (Delta) and
 ``mean_differences`` the best action's mean minus each mean (Gamma), both ``(K,)``; ``horizon`` is the paper's T.
 """
 
@@ -19,9 +19,10 @@ from riskroute.learning.plan import LONGEST_HORIZON
 def temporal_remainder(horizon: int, max_deviation: float, max_mean_difference: float, var_range: float) -> float:
     """Bound the remainder of Proposition 2: expected regret is at most expected pseudo-regret plus the remainder.
 
-    The noise term sums ``2 G s sqrt(2 pi t) / (t + 1)``, with ``s`` the largest standard deviation and ``G`` the
-    largest difference of means, and grows as ``sqrt(T)``. The variance term sums ``var_range / (t + 1)`` and grows as
-    ``log(T)``. The first round adds at most ``var_range``, since the variance of a single reward is zero.
+    The noise term is the sum over rounds ``t`` of ``2 G s sqrt(2 pi t) / (t + 1)``, with ``s`` the largest standard
+    deviation and ``G`` the largest difference of means. It grows as ``sqrt(T)``. The variance term is the sum of
+    ``var_range / (t + 1)`` and grows as ``log(T)``. The first round adds at most ``var_range``, since the variance of a
+    single reward is zero.
     """
     root = math.sqrt(_horizon(horizon))
     noise_sum = 0.5 + 2 * (root - 1) - 2 * (math.atan(root) - math.atan(1))  # first term, then the integral from 1 to T
@@ -40,7 +41,7 @@ def rise_bound(
     max_variance: float,
     max_mean_difference: float,
 ) -> float:
-    """Bound the regret of RISE on every instance: eqs. (instance_independent_1) and (_2), plus the remainder.
+    """Bound the regret of RISE on every instance: Theorem 1, plus `temporal_remainder`.
 
     ``epsilon`` is the accuracy of the estimated mean-variances after ``explore_rounds`` exploration rounds.
     """
@@ -55,7 +56,7 @@ def rise_bound(
 def rise_plus_plus_bound(
     horizon: int, dim: int, gaps: Vector, mean_differences: Vector, *, constant: float = 1.0
 ) -> float:
-    """Bound the regret of RISE++ on one instance (Theorem 2), up to its unstated ``constant``."""
+    """Bound the regret of RISE++ on one instance (Theorem 2). The paper does not state ``constant``."""
     gaps, differences = _suboptimal(gaps, mean_differences)
     dim, horizon = whole_number("dim", dim, maximum=10**6), _horizon(horizon)
     constant = _size("constant", constant)
@@ -70,7 +71,7 @@ def rise_plus_plus_bound(
 def risk_ucb_bound(
     horizon: int, gaps: Vector, mean_differences: Vector, *, risk_tolerance: float, best_variance: float
 ) -> float:
-    """Bound the regret of RiskUCB by a sum over all arms: Vakili and Zhao (2016), as quoted by the paper."""
+    """Bound the regret of RiskUCB by a sum over the suboptimal arms (Vakili and Zhao 2016, quoted by the paper)."""
     gaps, differences = _suboptimal(gaps, mean_differences)
     tolerance = _size("risk_tolerance", risk_tolerance)
     pulls = 4 * math.log(_horizon(horizon)) / np.minimum(gaps**2, 4 * (2 + tolerance) ** 2) + 5
@@ -91,7 +92,7 @@ def risk_exp_exp_bound(horizon: int, n_actions: int) -> float:
 def restart_bound(
     horizon: int, changes: int, *, deviation: float = 1.0, largest_mean: float = 1.0, constant: float = 1.0
 ) -> float:
-    """Bound the regret of the restart scheme under ``changes`` changes (Theorem 3), up to its unstated ``constant``."""
+    """Bound the regret of the restart scheme (Theorem 3). The paper does not state ``constant``."""
     horizon = _horizon(horizon)
     changes = whole_number("changes", changes, minimum=0, maximum=horizon)
     rate = horizon ** (8 / 9) * math.log(horizon) + changes * horizon ** (2 / 3)
@@ -108,7 +109,6 @@ def _size(name: str, value: float, **limits: float) -> float:
 
 
 def _suboptimal(gaps: Vector, mean_differences: Vector) -> tuple[Vector, Vector]:
-    """Return gaps and mean differences of the suboptimal actions."""
     gaps = finite_array("gaps", gaps, ndim=1, largest=LARGEST)
     differences = finite_array("mean_differences", mean_differences, ndim=1, length=len(gaps), largest=LARGEST)
     if (gaps < 0).any():

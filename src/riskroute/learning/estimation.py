@@ -1,12 +1,12 @@
 """Least-squares estimates of the mean and variance coefficients, from tallies.
 
-For ``n_i`` rewards of each action ``i`` with feature vector ``a_i``, tallied as (count, mean, spread), the paper's two
-estimators (eqs. for theta-hat and phi-hat) need only
+For ``n_i`` rewards of each action ``i`` with feature vector ``a_i``, tallied as (count, mean, spread), the paper's
+estimators theta-hat (of the mean) and phi-hat (of the variance) need only
 
     sum_s X_s a_s = sum_i n_i mean_i a_i        and        R_i = spread_i + n_i (mean_i - fit_i)^2,
 
-the sum of squared residuals of action ``i``. Systems are solved by SVD of the stacked rows ``sqrt(n_i) a_i``, without
-forming an inverse; with a rank-deficient design and no ridge, the solution of minimum norm is returned.
+the sum of squared residuals of action ``i``. The normal equations are solved by SVD of the stacked rows ``sqrt(n_i)
+a_i``. Without a ridge, a rank-deficient design gives the solution of minimum norm.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class LeastSquaresEstimate:
         object.__setattr__(self, "var_coef", exact_array("var_coef", self.var_coef, np.float64, mean_coef.shape))
 
     def score(self, risk_tolerance: float) -> Vector:
-        """Return the coefficients of the estimated mean-variance, which omits the base variance."""
+        """Return the coefficients of the estimated mean-variance; the base variance is not included."""
         return self.var_coef - real_number("risk_tolerance", risk_tolerance) * self.mean_coef
 
 
@@ -48,7 +48,7 @@ class _Solver:
         largest = singular[0] if len(singular) else 0.0
         kept = singular > largest * max(rows.shape) * np.finfo(float).eps
         self.singular = singular
-        self.shrink = np.zeros_like(singular)  # eigenvalues of the regularised inverse, on the span of the rows
+        self.shrink = np.zeros_like(singular)  # eigenvalues of the regularised inverse, within the span of the rows
         self.shrink[kept] = 1 / (singular[kept] ** 2 + ridge)
 
     def solve(self, targets: Vector) -> Vector:
@@ -68,7 +68,7 @@ class _Solver:
 def least_squares(
     features: Matrix, tallies: Tallies, base_variance: float, *, ridge: float = 0.0, corrected: bool = False
 ) -> LeastSquaresEstimate:
-    """Estimate both coefficient vectors by the paper's least squares.
+    """Estimate the coefficients of mean and variance by the paper's least squares.
 
     Parameters
     ----------
@@ -81,8 +81,8 @@ def least_squares(
     ridge : float
         Ridge penalty lambda; 0 gives RISE's estimators, a positive value those of RISE++.
     corrected : bool
-        Divide the squared residuals by one minus their leverage. The paper's estimator (the default) is biased
-        low, because the fitted mean follows the noise.
+        Divide the squared residuals by one minus their leverage. The default is the paper's variance estimate, which is
+        biased low: it uses the residuals of a mean fitted to the same rewards.
 
     Examples
     --------
@@ -105,11 +105,11 @@ def least_squares(
 
 
 def unbiased_score(features: Matrix, tallies: Tallies, base_variance: float, risk_tolerance: float) -> Vector:
-    """Estimate the coefficients of the mean-variance without bias, from sample means and sample variances of actions.
+    """Estimate the coefficients of the mean-variance without bias, from the sample mean and variance of each action.
 
-    Every action must be observed at least twice. Its sample variance ``spread / (count - 1)`` is independent of its
-    sample mean if rewards are Gaussian. Sample mean-variances are fitted by least squares weighted by counts. Unlike
-    `least_squares`, this uses no residuals of a fitted mean.
+    Each action's sample mean-variance is fitted by least squares, weighted by its count. `least_squares` is biased
+    because it uses residuals of a fitted mean. Every action must be observed at least twice, for its sample variance
+    ``spread / (count - 1)``, which is independent of the sample mean if rewards are Gaussian.
     """
     features, base_variance, _ = _checked(features, tallies, base_variance, 0.0)
     if tallies.counts.min() < 2:
@@ -120,11 +120,12 @@ def unbiased_score(features: Matrix, tallies: Tallies, base_variance: float, ris
 
 
 def _residuals(features: Matrix, tallies: Tallies, mean_coef: Vector, solver: _Solver | None) -> tuple[Vector, Flags]:
-    """Return each tally's mean squared residual, leverage-corrected if given a ``solver``, and whether to use it."""
+    """Return each tally's mean squared residual (leverage-corrected if given a ``solver``), and whether to use it."""
     spread = tallies.spreads / tallies.counts + (tallies.means - features @ mean_coef) ** 2
     if solver is None:
         return spread, np.ones(len(spread), dtype=bool)
-    # Actions with leverage near one have no informative residual. The ridge would only hide their leverage.
+    # Residuals of actions with leverage near one carry no information. The ridge would hide that the leverage is so
+    # high.
     seen = solver.leverages(regularised=False) < 1 - 1e-2
     free = 1 - solver.leverages()
     return np.where(seen, spread / np.where(seen, free, 1.0), 0.0), seen

@@ -2,12 +2,12 @@
 
 A trial for ``tried`` units observes ``reached = min(tried, V)`` of a hidden ``V``; if ``reached = tried``, ``V`` is
 censored. The hazard of unit ``s`` is ``P(V = s - 1 | V >= s - 1)``. Hazards are constant within bins of units. Each bin
-has a conjugate beta posterior: units passed in the bin are added to its ``beta``, and an end in the bin adds one to its
-``alpha``. With bins of one unit and no prior this is the Kaplan-Meier estimator, with wider bins its piecewise constant
-form.
+has a conjugate beta posterior: an event (an uncensored trial with ``V = s - 1`` for a unit ``s`` in the bin) adds one
+to ``alpha``, every other unit at risk adds one to ``beta``. With bins of one unit and no prior this is the Kaplan-Meier
+estimator; wider bins give piecewise constant hazards.
 
-Given the hazards, the tail ``P(V >= s)`` falls geometrically within a bin, and with the hazard of the last bin beyond
-the last edge. The expected result of a trial for ``d`` units is ``E min(d, V) = sum_{s <= d} P(V >= s)``.
+Given the hazards, the tail ``P(V >= s)`` falls geometrically within a bin. Beyond the last edge, the hazard of the last
+bin applies. The expected result of a trial for ``d`` units is ``E min(d, V) = sum_{s <= d} P(V >= s)``.
 
 References
 ----------
@@ -30,7 +30,7 @@ from riskroute.core.records import from_plain, to_plain
 from riskroute.core.seeding import checked_rng
 from riskroute.core.validation import exact_array, finite_array, instance_of, real_number, valid_list, whole_number
 
-MOST_UNITS = 10**6  # longest table of tails
+MOST_UNITS = 10**6  # largest edge, and most units in a table of tails
 
 
 class Hazards:
@@ -42,12 +42,12 @@ class Hazards:
         The last unit of every bin, ``0 < k_1 < .. < k_B``: bin ``b`` holds the units ``k_{b-1} + 1 .. k_b``. Start
         with 1 if ``V`` is often zero.
     alpha, beta : float or sequence of float
-        Beta prior: pseudo-counts of ends and of units passed, one number for all bins or one per bin.
+        Beta prior: pseudo-counts of events and of units survived, one number for all bins or one per bin.
 
     Attributes
     ----------
     events : Vector
-        Uncensored ends in each bin, discounted, ``(B,)``.
+        Events in each bin, discounted, ``(B,)``.
     at_risk : Vector
         Units at risk in each bin, discounted, ``(B,)``.
     trials : float
@@ -86,9 +86,9 @@ class Hazards:
 
     @classmethod
     def from_tails(cls, edges: Sequence[int] | Integers, tails: Sequence[float] | Vector, strength: float) -> Self:
-        """Return a prior with the weight of ``strength`` trials per bin.
+        """Return a prior with the given tails, which weighs in each bin as much as ``strength`` trials that reach it.
 
-        ``tails`` are the prior ``P(V >= k_b)`` at the edges, ``(B,)``: between 0 and 1, strictly decreasing.
+        ``tails`` ``(B,)`` are the prior ``P(V >= k_b)`` at the edges: between 0 and 1, strictly decreasing.
         """
         ends = hazard_edges(edges)
         given = np.concatenate([[1.0], finite_array("tails", tails, ndim=1, length=len(ends))])
@@ -104,7 +104,7 @@ class Hazards:
         return f"Hazards({len(self.edges)} bins up to {self.edges[-1]}, {self.trials:g} trials)"
 
     def add(self, tried: int, reached: int, weight: float = 1.0) -> None:
-        """Update with a trial for ``tried`` units that found ``reached`` of them, weighted by ``weight``.
+        """Add a trial for ``tried`` units that reached ``reached`` of them, with weight ``weight``.
 
         A trial with ``reached == tried`` is censored. Units beyond the last edge are ignored.
         """
@@ -122,7 +122,7 @@ class Hazards:
         self.trials *= factor
 
     def merged(self, other: Hazards, weight: float = 1.0) -> Self:
-        """Return this belief with the other's observations added, weighted by ``weight``; its prior is kept."""
+        """Return this belief plus the observations, but not the prior, of ``other``, weighted by ``weight``."""
         instance_of("other", other, Hazards, "a Hazards")
         if not np.array_equal(self.edges, other.edges):
             raise InputError(f"other must have edges {self.edges.tolist()} to be merged, had {other.edges.tolist()}")
@@ -134,9 +134,9 @@ class Hazards:
         return both
 
     def borrowed(self, others: Sequence[Hazards], most: float) -> Self:
-        """Return this belief with observations of others added, down-weighted to a total of at most ``most`` trials.
+        """Return this belief plus the observations of ``others``, down-weighted to at most ``most`` trials in total.
 
-        This is partial pooling for a belief with few trials of its own.
+        Partial pooling: a belief with few trials of its own borrows those of similar ones.
         """
         others = valid_list("others", others, Hazards, "Hazards")
         there = sum(other.trials for other in others)
@@ -192,7 +192,7 @@ class Hazards:
         except (InputError, DataError) as error:
             raise StateError(f"state of hazards must be one that state() returned: {error}") from error
         if belief.events.min() < 0 or (belief.at_risk - belief.events).min() < -1e-9 * belief.at_risk.max():
-            raise StateError("state of hazards must have events between 0 and the numbers at risk")
+            raise StateError("state of hazards must have events between 0 and the units at risk")
         return belief
 
 
@@ -207,17 +207,16 @@ class _State:
 
 
 def hazard_edges(edges: Any) -> Integers:
-    """Return valid edges, the last unit of every bin, as an array; raise `InputError` for others."""
+    """Return bin edges (the last unit of every bin) as an array; raise `InputError` if they are invalid."""
     given = np.array(exact_array("edges", edges, np.int64, (None,)))
     if not (len(given) and given[0] > 0 and (np.diff(given) > 0).all() and given[-1] <= MOST_UNITS):
-        raise InputError(f"edges must rise from at least 1 to at most {MOST_UNITS:,}, was {given.tolist()[:6]}")
+        raise InputError(f"edges must rise strictly from 1 or more to at most {MOST_UNITS:,}, was {given.tolist()[:6]}")
     return given
 
 
 @njit(cache=True)
 def _expose(edges: Integers, tried: int, reached: int, weight: float, events: Vector, at_risk: Vector) -> None:
-    """Add a weighted trial to the ends and the units at risk."""
-    last = min(reached + 1, tried)  # the last unit observed: the last one found, or the first one missing
+    last = min(reached + 1, tried)  # last unit at risk: the last one reached, or the first one not reached
     below = 0
     for b in range(len(edges)):
         if last <= below:

@@ -1,10 +1,10 @@
-"""Small kernels for use in other kernels: factorisation of positive definite matrices, and tournament trees.
+"""Small kernels that other kernels call: factorisation of positive definite matrices, and tournament trees.
 
 A matrix ``A`` is factored as ``U' U`` with ``U`` upper triangular: rows of ``U`` are contiguous in memory, and every
 inner loop runs along a row. All sums have a fixed order, so results are the same on every processor, unlike those of a
 linear algebra library.
 
-A tournament tree tracks the minimum of ``n`` values. An update of one value recomputes its path to the root.
+A tournament tree tracks the minimum of ``n`` values: a change of one value recomputes only its path to the root.
 
 Kernels copy arrays element by element: numba takes three seconds to compile an assignment to a slice, mostly for the
 shape check and its error message.
@@ -29,9 +29,9 @@ def padded_length(length: int) -> int:
 
 @njit(cache=True, error_model="numpy")
 def upper_triangular_root(matrix: Matrix, root: Matrix) -> bool:
-    """Write the upper triangular ``U`` with ``U' U = matrix`` into ``root``; return False if there is none.
+    """Write the upper triangular ``U`` with ``U' U = matrix`` into ``root``; return False if ``U`` does not exist.
 
-    Only the upper triangles are used. Both arguments may be the same array.
+    The lower triangles are neither read nor written. Both arguments may be the same array.
     """
     size = len(matrix)
     for a in range(size):
@@ -97,7 +97,7 @@ def inverse(matrix: Matrix) -> Matrix | None:
 
 @register_jitable
 def build_tournament(values: Floats) -> Integers:
-    """Build a tree over ``values`` (length: a power of two); the root, entry 1, is the index of the first minimum."""
+    """Build the tree over ``values`` (length: a power of two); entry 1, the root, is the index of the first minimum."""
     size = len(values)
     winners = np.empty(2 * size, dtype=np.int64)
     for leaf in range(size):
@@ -110,7 +110,7 @@ def build_tournament(values: Floats) -> Integers:
 
 @register_jitable
 def update_tournament(winners: Integers, values: Floats, leaf: int) -> None:
-    """Update the tree after a change of ``values[leaf]``."""
+    """Update the tree in place after a change of ``values[leaf]``."""
     node = (len(values) + leaf) // 2
     while node > 0:
         left, right = winners[2 * node], winners[2 * node + 1]
@@ -120,7 +120,7 @@ def update_tournament(winners: Integers, values: Floats, leaf: int) -> None:
 
 @register_jitable
 def padded_tournament(values: Floats) -> Floats:
-    """Return ``values`` followed by infinities up to a power of two."""
+    """Pad ``values`` with infinities to a length that is a power of two."""
     size = 1
     while size < len(values):
         size *= 2

@@ -1,8 +1,9 @@
 """Bayesian logistic regression on the most recent observations.
 
 The log-odds of an event are ``a + beta' x``, with independent Gaussian priors on ``a`` and ``beta``. Newton's method
-finds the posterior mode. Observations have weights that discounting reduces. `add` is cheap;
-`LogisticRegression.refresh` fits and should run outside the decision path.
+finds the posterior mode. `LogisticRegression.discount` reduces the weights of past observations.
+`LogisticRegression.add` only stores an observation; `LogisticRegression.refresh` fits the model, so keep it off the
+decision path.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ from riskroute.core.validation import LARGEST, exact_array, finite_array, real_n
 
 
 class LogisticRegression:
-    """Posterior mode of the coefficients, from the last ``capacity`` observations.
+    """Posterior mode of the coefficients, fitted to the last ``capacity`` observations.
 
     ``prior`` is the probability of the event at ``x = 0``. Standardise ``x``: the prior assumes mean zero and unit
-    variance. ``coef`` ``(1 + covariates,)`` is ``a``, then ``beta``, as of the last `refresh`.
+    variance. ``coef`` ``(1 + covariates,)`` holds ``a``, then ``beta``, as of the last `refresh`.
     """
 
     def __init__(self, covariates: int, prior: float, capacity: int = 2000) -> None:
@@ -43,7 +44,7 @@ class LogisticRegression:
         return min(len(self.weights) + len(self._news), self.capacity)
 
     def add(self, event: bool, x: Vector) -> None:
-        """Store an observation: whether the event happened, given ``x``; `refresh` includes it in the fit."""
+        """Store whether the event happened at covariates ``x``; the next `refresh` includes it in the fit."""
         row = finite_array("x", x, ndim=1, length=self.covariates, largest=LARGEST)
         self._news.append((row.copy(), event))
         if len(self._news) >= self.capacity:

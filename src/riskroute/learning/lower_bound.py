@@ -1,10 +1,11 @@
-"""Asymptotic lower bound on the regret of consistent policies: the programme of Graves and Lai.
+"""Asymptotic lower bound on the regret of consistent policies, by the optimisation problem of Graves and Lai.
 
 A policy is consistent if its regret grows more slowly than every power of the horizon on every problem of the class:
 Gaussian rewards, means and variances linear in the features, positive variances. Such a policy must distinguish the
 problem from every *alternative* in which another action is best. Plays of the best action carry no information about
-alternatives that leave its distribution unchanged, so other actions must be played: action ``a`` about ``plays[a] *
-log(T)`` times, where for every alternative the sum of ``plays[a] * KL[a]`` is at least one. One such play costs its gap
+alternatives that leave its distribution unchanged, so other actions must be played. Action ``a`` must be played about
+``plays[a] * log(T)`` times, where for every alternative the sum of ``plays[a] * KL[a]`` is at least one; ``KL[a]`` is
+the Kullback-Leibler divergence of the action's rewards from those of the alternative. A play costs the action's gap
 plus the squared difference between its mean and the best action's, since switching adds to the variance of the path.
 The cheapest ``plays`` give the smallest slope of regret against ``log(T)``.
 
@@ -12,8 +13,9 @@ Plays and alternatives form a two-player zero-sum game. Weights on *any* alterna
 
     ``slope >= 1 / max over a of (sum over k of weights[k] * KL[k, a]) / cost[a]``,
 
-which `LowerBound.certified_slope` computes from the alternatives alone. Column generation finds them: each
-iteration adds the alternatives with the smallest divergence under the current plays.
+where ``KL[k, a]`` is the divergence for alternative ``k``. `LowerBound.certified_slope` computes this bound from the
+alternatives alone. Column generation finds the alternatives: each iteration adds those of smallest divergence under the
+current plays.
 
 References
 ----------
@@ -41,7 +43,7 @@ _ROOM = 0.9  # largest reduction of a variance, as a fraction, at the start of a
 
 @dataclass(frozen=True, eq=False)
 class LowerBound:
-    """The smallest slope of regret against the logarithm of the horizon, with its proof.
+    """The smallest slope of regret against the logarithm of the horizon, with the alternatives that prove it.
 
     Parameters
     ----------
@@ -50,14 +52,14 @@ class LowerBound:
     slope : float
         No consistent policy's regret grows more slowly than ``slope * log(T)``.
     reached : float
-        Slope of ``plays`` against the alternatives found: an upper estimate of the bound.
+        Regret of ``plays`` per ``log(T)``: an upper estimate of the exact bound.
     plays : Vector
         Plays of every action in units of ``log(T)``, ``(K,)``; 0 for the best action.
     weights : Vector
         Weights of the alternatives, ``(n,)``, summing to one.
     mean_coefs, var_coefs : Floats
-        Coefficients of the alternatives, ``(n, dim)``. In each of them another action ties with the best one, whose
-        mean and variance are unchanged.
+        Coefficients of the alternatives, ``(n, dim)``. In each alternative another action ties with the best action,
+        whose mean and variance are unchanged.
     """
 
     problem: Problem
@@ -69,7 +71,7 @@ class LowerBound:
     var_coefs: Floats
 
     def regret(self, horizon: float) -> float:
-        """Return ``slope * log(horizon)``, which holds asymptotically."""
+        """Return the lower bound ``slope * log(horizon)``, which holds asymptotically."""
         return self.slope * math.log(real_number("horizon", horizon, minimum=1))
 
     def certified_slope(self) -> float:
@@ -96,7 +98,7 @@ def lower_bound(problem: Problem, *, tolerance: float = 0.01) -> LowerBound:
     Parameters
     ----------
     problem : Problem
-        A problem with listed actions, one best action and positive variances.
+        A problem with a single best action, positive variances, and few enough actions to list.
     tolerance : float
         Relative accuracy of the slope.
 
@@ -117,8 +119,6 @@ def lower_bound(problem: Problem, *, tolerance: float = 0.01) -> LowerBound:
 
 @dataclass(frozen=True, eq=False)
 class _Game:
-    """Costs and features of the actions of a problem."""
-
     features: Floats
     variances: Vector
     gaps: Vector
@@ -151,7 +151,7 @@ def _divergence(variances: Vector, means: Floats, shifts: Floats) -> Floats:
 class _Search:
     """Column generation for the game between plays and alternatives.
 
-    Alternatives move in the subspace ``axes`` that leaves the best action unchanged.
+    Alternatives differ from the problem by vectors in the span of ``axes``, which leave the best action unchanged.
     """
 
     def __init__(self, game: _Game, problem: Problem) -> None:
@@ -223,7 +223,8 @@ class _Search:
             found.append(self._descend(plays, int(x), mean, shift, (about_mean, about_variance)))
         if not found:
             raise InputError(
-                "problem must have alternatives, had none: with a risk tolerance of 0, variances would be negative"
+                "found no alternative: at a risk tolerance of 0, an action near the best ties with it only if one "
+                "variance falls by more than 90 %; use a positive risk tolerance"
             )
         return found
 
@@ -264,7 +265,7 @@ class _Search:
 
 
 def _inverse(matrix: Floats) -> Floats:
-    """Invert an information matrix, with a small ridge, since it may be rank-deficient."""
+    """Invert an information matrix plus a small ridge, since it may be rank-deficient."""
     size = len(matrix)
     return np.asarray(np.linalg.inv(matrix + 1e-9 * np.trace(matrix) / size * np.eye(size)))
 

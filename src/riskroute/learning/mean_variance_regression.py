@@ -1,8 +1,9 @@
 """Regression with a linear mean and a linear variance, each in its own features.
 
 A reward is ``y = offset + x' theta + noise`` with ``Var = base_variance + chi' phi`` and ``phi >= 0``. If ``chi``
-consists of squared loadings, every such variance is non-negative, and rewards may have a common factor: the product of
-two errors of the same round has expectation ``chi_kl' phi``, where ``chi_kl`` are the features of the pair.
+consists of squared factor loadings, all variances are non-negative. Rewards of one round may share a common factor: the
+product of the errors of two such rewards ``k`` and ``l`` has expectation ``chi_kl' phi``, where ``chi_kl`` are the
+features of the pair.
 
 A fit alternates weighted least squares for ``theta`` (weights: inverse predicted variances) with non-negative least
 squares for ``phi`` (targets: squared errors and products of errors, corrected for leverage). The square of an error
@@ -10,9 +11,10 @@ with variance ``v`` has variance ``(kurtosis - 1) v^2``, the inverse of its weig
 floored at one tenth of the typical variance, and errors are clipped at six robust standard deviations.
 
 `MeanVarianceRegression` is the online version. It keeps the normal equations of both fits and the most recent rows. A
-refresh fits the recent rows on top of the normal equations; beyond a limit, the oldest rows are folded into the normal
-equations, weighted by the current estimates of their variances. Weights therefore never depend on a variance assumed
-in advance, and memory and the cost of a refresh are bounded. `add` is cheap; call `refresh` outside the decision path.
+refresh fits the recent rows together with the normal equations. If there are too many recent rows, the oldest are
+folded into the normal equations, weighted by the current estimates of their variances. Weights therefore never depend
+on a variance assumed in advance, and memory and the cost of a refresh are bounded. `add` only stores rows; call
+`refresh` off the decision path.
 
 References
 ----------
@@ -59,9 +61,9 @@ class MeanVarianceRegressionRows:
     """Rewards ``(n,)`` with features of their means ``(n, p)`` and variances ``(n, q)``.
 
     ``offset`` and ``base_variance`` ``(n,)`` are the known parts of mean and variance; default: zero. ``rounds`` holds
-    each row's round (default: one per row); ``weights`` ``(n,)`` are divided by the number of rows in the round.
-    ``pairs`` ``(m, 2)`` holds the indices of rows whose errors are multiplied, and ``pair_features`` ``(m, q)`` the
-    features of the covariances of these errors; default: none.
+    each row's round (default: a separate round per row); ``weights`` ``(n,)`` are divided by the number of rows in the
+    round. ``pairs`` ``(m, 2)`` holds the indices of rows whose errors are multiplied, and ``pair_features`` ``(m, q)``
+    the features of the covariances of these errors; default: none.
     """
 
     mean_features: Matrix
@@ -117,7 +119,7 @@ class MeanVarianceRegressionRows:
         return cls(**both, rounds=np.concatenate(rounds), pairs=np.concatenate(pairs))
 
     def part(self, start: int, end: int) -> MeanVarianceRegressionRows:
-        """Return rows ``start`` to ``end - 1`` with their effective weights, and the pairs among them."""
+        """Return rows ``start`` to ``end - 1`` with unchanged `portions`, and the pairs among these rows."""
         fields = ("mean_features", "var_features", "rewards", "offset", "base_variance", "rounds")
         rows = {name: getattr(self, name)[start:end] for name in fields}
         _, place, counts = np.unique(rows["rounds"], return_inverse=True, return_counts=True)
@@ -137,7 +139,7 @@ class MeanVarianceRegressionRows:
 class MeanVarianceEstimate:
     """Coefficients of mean and variance, and their precisions: a prior, or the result of a fit.
 
-    ``mean_coef`` ``(p,)`` is ``theta``, ``var_coef >= 0`` ``(q,)`` is ``phi``, and precisions are inverse covariances.
+    ``mean_coef`` ``(p,)`` is ``theta``, ``var_coef >= 0`` ``(q,)`` is ``phi``; precisions are inverse covariances.
     ``variance`` is the typical variance of a reward, and ``kurtosis`` is the kurtosis of standardised errors.
     """
 
@@ -180,7 +182,7 @@ class MeanVarianceEstimate:
         return np.asarray(rows.offset + rows.mean_features @ self.mean_coef)
 
     def noise(self, rows: MeanVarianceRegressionRows) -> Vector:
-        """Return the variances of rewards, floored at a tenth of the typical variance, ``(n,)``."""
+        """Return the noise variances, floored at a tenth of the typical variance, ``(n,)``."""
         predicted = rows.base_variance + rows.var_features @ self.var_coef
         return np.maximum(predicted, LEAST_VARIANCE * self.variance)
 
@@ -216,7 +218,7 @@ class _NormalEquations(NamedTuple):
         return _NormalEquations(*(part * factor for part in self))
 
     def solved(self) -> MeanVarianceEstimate:
-        """Solve for both coefficient vectors."""
+        """Solve for the coefficients of mean and variance."""
         return MeanVarianceEstimate(
             np.asarray(np.linalg.solve(self.mean_matrix, self.mean_vector), dtype=np.float64),
             self.mean_matrix,
@@ -256,7 +258,7 @@ def _normal_equations(
     start: MeanVarianceEstimate | None = None,
     sweeps: int = 3,
 ) -> _NormalEquations:
-    """Return the normal equations of rows, weighted by variances that are fitted to ``base`` and the rows jointly."""
+    """Return the normal equations of ``rows``, weighted by inverse variances fitted to ``base`` and ``rows``."""
     x, portions = rows.mean_features, rows.portions
     estimate, between = start, np.zeros(len(rows.pairs))
     noise = np.full(len(rows), base.errors[1] / base.errors[0]) if start is None else start.noise(rows)
@@ -330,8 +332,8 @@ def _variance_equations(
 class MeanVarianceRegression:
     """Online posterior of ``theta`` and ``phi`` in ``y = offset + x' theta + noise``, ``Var = base + chi' phi``.
 
-    The ``prior`` is never discounted. With ``offset_sd``, the offset has a coefficient, the last of ``theta``, with
-    prior mean 1 and this standard deviation; a posterior mean far from 1 shows that the offset is misspecified. If
+    The ``prior`` is never discounted. If ``offset_sd`` is given, the offset gets a coefficient, the last of ``theta``,
+    with prior mean 1 and this standard deviation. A posterior mean far from 1 shows that the offset is misspecified. If
     there are more than ``keep`` recent rows, all but the last ``keep // 2`` are folded into the normal equations.
     ``estimate`` is the posterior as of the last `refresh`.
     """
@@ -352,7 +354,7 @@ class MeanVarianceRegression:
 
     @property
     def seen(self) -> float:
-        """Number of rows so far, weighted and discounted."""
+        """Effective number of rounds so far: the sum of the rows' `portions`, discounted."""
         return float(self.sums.errors[0] + self._recent_weight)
 
     def _with_offset_feature(self, rows: MeanVarianceRegressionRows) -> MeanVarianceRegressionRows:
@@ -373,7 +375,7 @@ class MeanVarianceRegression:
         return self.estimate.mean(rows), self.estimate.noise(rows), lever
 
     def standardised(self, rows: MeanVarianceRegressionRows) -> Vector:
-        """Return prediction errors over their standard deviations, ``(n,)``; see `RegressionResidualTest`."""
+        """Return prediction errors over their standard deviations, ``(n,)``, the input of `RegressionResidualTest`."""
         mean, noise, lever = self.predict(rows)
         return np.asarray((rows.rewards - mean) / np.sqrt(noise + lever))
 
@@ -395,7 +397,7 @@ class MeanVarianceRegression:
         self.refresh()
 
     def refresh(self) -> None:
-        """Recompute the estimate from all rows."""
+        """Refit the estimate to all rows added so far."""
         base = _NormalEquations.of(self.prior).plus(self.sums)
         if not self.recent:
             self.estimate = base.solved()
@@ -408,7 +410,7 @@ class MeanVarianceRegression:
             self._fold_oldest(rows, base)
 
     def _fold_oldest(self, rows: MeanVarianceRegressionRows, base: _NormalEquations) -> None:
-        """Fold the oldest rows into the normal equations, weighted by current estimates of their variances."""
+        """Fold the oldest rows into the normal equations, weighted by their currently estimated variances."""
         cut = len(rows) - self.keep // 2
         while len(rows.pairs) and cut and (rows.pairs.min(axis=1) < cut)[rows.pairs.max(axis=1) >= cut].any():
             cut -= 1  # rows of one pair stay together
@@ -422,9 +424,9 @@ class MeanVarianceRegression:
         self._recent_weight = sum(float(rows.portions.sum()) for rows in self.recent)
 
     def borrowed(self, others: Sequence[MeanVarianceRegression], most: float) -> Self:
-        """Return this regression with the rows of others added, down-weighted to at most ``most`` rows in total.
+        """Return this regression plus the rows of ``others``, down-weighted to at most ``most`` rounds (see `seen`).
 
-        This is partial pooling for a regression with few rows of its own; all regressions have the same features.
+        Partial pooling: a regression with few rows of its own borrows those of regressions on the same features.
         """
         family: list[MeanVarianceRegression] = [self, *others]
         sizes = {(len(one.prior.mean_coef), len(one.prior.var_coef)) for one in family}
@@ -490,7 +492,6 @@ class _State:
 
 
 def _with_offset(prior: MeanVarianceEstimate, deviation: float) -> MeanVarianceEstimate:
-    """Append the offset's coefficient to a prior."""
     p = len(prior.mean_coef)
     precision = np.zeros((p + 1, p + 1))
     precision[:p, :p] = prior.mean_precision
@@ -502,10 +503,10 @@ class RegressionResidualTest:
     """Chi-squared change test on a window of standardised prediction errors.
 
     Under a correct model the errors have mean zero and variance one. The sum of their squares detects increased noise
-    and large shifts; their squared sum over ``n`` detects small persistent shifts. Squares of heavy-tailed errors vary
-    more, so their sum is approximated by a scaled chi-squared distribution of equal mean and variance, with ``2 n
-    / (kurtosis - 1)`` degrees of freedom. After an alarm, reset the model to its prior; the window restarts. See Wu,
-    Iyer and Wang (2018), https://arxiv.org/abs/1805.09365.
+    and large shifts. The square of their sum, over ``n``, detects small persistent shifts. Squares of heavy-tailed
+    errors vary more, so their sum is approximated by a scaled chi-squared distribution of equal mean and variance, with
+    ``2 n / (kurtosis - 1)`` degrees of freedom. After an alarm, reset the model to its prior; the test empties its
+    window itself. See Wu, Iyer and Wang (2018), https://arxiv.org/abs/1805.09365.
 
     The window holds the last ``length`` errors and is tested if it holds ``least`` or more. ``level`` is the
     probability of a false alarm per test, half of it for each of the two statistics.

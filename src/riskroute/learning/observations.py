@@ -1,4 +1,4 @@
-"""Observations: tallies by feature vector, which remain valid when the action set changes."""
+"""Tallies by feature vector. Unlike tallies by action, they remain valid when the action set changes."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ Columns = tuple[Matrix, Vector, Vector, Vector, Vector]  # features, counts, mea
 class Observations:
     """One row per feature vector: count, mean and sum of squared deviations of its rewards.
 
-    Counts may be fractional, for discounted rewards. ``free`` holds the degrees of freedom of the squared deviations,
-    so that ``spreads / free`` estimates the variance: the count minus one if every reward has weight one, and
-    ``sum(w) - sum(w^2) / sum(w)`` for rewards with weights ``w``.
+    Counts are fractional if rewards are discounted. ``free`` holds the degrees of freedom of the squared deviations, so
+    that ``spreads / free`` estimates the variance: the count minus one if every reward has weight one, and ``sum(w) -
+    sum(w^2) / sum(w)`` for rewards with weights ``w``.
     """
 
     features: Matrix
     counts: Vector
     means: Vector
     spreads: Vector
-    free: Vector = None  # type: ignore[assignment]  # default: from counts
+    free: Vector = None  # type: ignore[assignment]  # default: counts - 1
 
     def __post_init__(self) -> None:
         counts = exact_array("counts", self.counts, np.float64, (None,))
@@ -59,7 +59,7 @@ class Observations:
 
     @property
     def columns(self) -> Columns:
-        """All fields, in order."""
+        """Features, counts, means, spreads and degrees of freedom."""
         return self.features, self.counts, self.means, self.spreads, self.free
 
     def joined(self, *others: Observations) -> Observations:
@@ -84,7 +84,7 @@ class Observations:
         return Observations(features[first[order]], *merged, left)
 
     def faded(self, factor: float, least: float = 1e-3) -> Observations:
-        """Return the observations down-weighted by ``factor``; rows left with at most ``least`` rewards are dropped."""
+        """Return the observations down-weighted by ``factor``, without rows whose count falls to ``least`` or below."""
         kept = self.counts * factor > least
         return Observations(
             self.features[kept],

@@ -1,4 +1,4 @@
-"""`Setting`, the data given to a policy, and `Plan`, its output."""
+"""`Setting`, what a policy knows about its problem, and `Plan`, the actions that it proposes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MOST_DRAWS = 10**6  # most posterior draws per plan; they are held in memory
 class Setting:
     """Problem data known to a policy: everything but the coefficients.
 
-    ``horizon`` is the number of rounds; None: unlimited; policies that need a horizon then raise `InputError`.
+    ``horizon`` is the number of rounds, None if unlimited. Policies that need a horizon raise `InputError` without one.
     """
 
     actions: ActionSet
@@ -43,7 +43,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Plan:
-    """Sequence of actions, each played ``counts[i]`` times in a row."""
+    """Sequence of actions; ``actions[i]`` is played ``counts[i]`` times in a row."""
 
     actions: ActionBatch
     counts: Integers
@@ -65,7 +65,7 @@ class Plan:
         return int(self.counts.sum())
 
     def fitted(self, rounds: int) -> Plan:
-        """Return the plan scaled down to at most ``rounds`` rounds, without entries of zero rounds."""
+        """Return the plan scaled down to at most ``rounds`` rounds, without entries that get no round."""
         rounds = whole_number("rounds", rounds, minimum=0)
         if self.rounds <= rounds and len(self.counts) and self.counts.min() > 0:
             return self

@@ -1,9 +1,9 @@
 """The interface of policies: they propose plans and learn from tallies.
 
-A *plan* is a list of actions with counts that needs no feedback until it is complete. A policy implements
-`Policy.propose` (the next plan) and `Policy.observe` (the tallies of the proposed plan). The base class implements the
-rest: fitting plans to the horizon, the one-round form `select` / `update` for live use, and a plain JSON state that can
-be saved in the middle of a plan. A restored policy makes the same decisions.
+A *plan* is a list of actions with counts that is played without feedback. A policy implements `Policy.propose`, which
+returns the next plan, and `Policy.observe`, which learns from the plan's tallies. The base class shortens plans to the
+horizon, offers one round at a time by `Policy.select` and `Policy.update`, and saves a plain JSON state, even in the
+middle of a plan. A restored policy makes the same decisions.
 
 Constructors only store parameters. `Policy.start` begins an episode. Learned values are in fields declared with
 `memory`, which make up the saved state.
@@ -34,9 +34,9 @@ from riskroute.learning.tally import Tallies, Tally
 def memory(default: Any = None, check: Check | None = None) -> Any:
     """Declare a learned field of a policy: not a parameter, and part of its saved state.
 
-    The annotation determines how a saved value is restored; it may consist of numbers, strings, arrays, tuples, lists,
-    dictionaries and records of this package. ``check(name, value, policy)`` raises `InputError` for an invalid value in
-    a restored state; lists are checked item by item.
+    The field's annotation determines how a saved value is restored. It may consist of numbers, strings, arrays, tuples,
+    lists, dictionaries and dataclasses of this package. ``check(name, value, policy)`` raises `InputError` for an
+    invalid value in a restored state; if the value is a list, it is called for each item.
     """
     metadata = {"memory": True, "check": check}
     return dataclasses.field(init=False, repr=False, compare=False, default=default, metadata=metadata)
@@ -44,20 +44,20 @@ def memory(default: Any = None, check: Check | None = None) -> Any:
 
 @dataclass(kw_only=True)
 class Policy(ABC):
-    """Base class of all policies. Subclasses implement `begin`, `propose`, `observe` and `recommend`."""
+    """Base class of all policies. Subclasses implement `propose`, `observe` and `recommend`; `begin` is optional."""
 
     name: ClassVar[str]
     state_version: ClassVar[int] = 1  # version of the format of saved states
-    needs_list: ClassVar[bool] = False  # whether it needs a list of all actions
-    needs_horizon: ClassVar[bool] = True  # whether it must know the number of rounds
-    fixed_set: ClassVar[bool] = True  # whether it needs the same action set in every round
-    waits: ClassVar[bool] = True  # whether it learns from complete plans only, see `riskroute.learning.tickets`
+    needs_list: ClassVar[bool] = False  # whether the policy needs a list of all actions
+    needs_horizon: ClassVar[bool] = True  # whether the policy must know the number of rounds
+    fixed_set: ClassVar[bool] = True  # whether the action set must be the same in every round
+    waits: ClassVar[bool] = True  # whether the policy learns from complete plans only, see `riskroute.learning.tickets`
     unit_free: ClassVar[bool] = False  # whether decisions do not depend on the unit of rewards, see `in_units`
 
     _setting: Setting | None = dataclasses.field(init=False, repr=False, compare=False, default=None)
     played: int = memory(0)
     pending: Plan | None = memory(None)
-    partial: list[Tally] = memory(None)  # in the one-round form: tallies of the pending plan, entry by entry
+    partial: list[Tally] = memory(None)  # if played by `update`: tallies of the pending plan, entry by entry
 
     def check_parameters(self) -> None:
         """Raise `InputError` for parameters that are inconsistent with each other or with the setting.
@@ -67,7 +67,7 @@ class Policy(ABC):
         """
 
     def begin(self) -> None:
-        """Initialise memory at the start of an episode."""
+        """Initialise fields declared with `memory` at the start of an episode."""
 
     @abstractmethod
     def propose(self) -> Plan:
@@ -84,12 +84,12 @@ class Policy(ABC):
     def estimated_seconds(self, horizon: int, *, drawn_singly: bool) -> float:
         """Estimate the seconds that a simulated run takes on one core, for dividing work between processes.
 
-        ``drawn_singly``: the environment draws rewards one by one instead of tallies.
+        ``drawn_singly``: whether the environment draws every reward instead of one tally per plan entry.
         """
         return 1e-2 + (3e-7 * horizon if drawn_singly or self.needs_list else 0.0)
 
     def resume(self) -> None:
-        """Recompute attributes derived from memory after a restore."""
+        """Recompute, after a restore, attributes that derive from the fields declared with `memory`."""
 
     @property
     def started(self) -> bool:
@@ -112,11 +112,11 @@ class Policy(ABC):
 
     @property
     def remaining(self) -> int:
-        """Rounds left until the horizon; without a horizon, a very large number."""
+        """Rounds left until the horizon; without one, until `LONGEST_HORIZON`."""
         return (LONGEST_HORIZON if self.setting.horizon is None else self.setting.horizon) - self.played
 
     def start(self, setting: Setting, seed: int | np.random.SeedSequence | None = 0) -> Self:
-        """Begin a new episode, and return the policy itself."""
+        """Begin a new episode and return the policy, for chaining."""
         self._prepare(instance_of("setting", setting, Setting, "a Setting"), seeded_generator(seed))
         self.begin()
         return self
@@ -133,7 +133,7 @@ class Policy(ABC):
         self.check_parameters()
 
     def plan(self) -> Plan:
-        """Return the current plan; it changes only after its tallies are learned."""
+        """Return the current plan; repeated calls return the same plan until its tallies are learned."""
         if self.pending is None:
             if self.remaining == 0:
                 raise StateError(f"{self.name} has played all {self.played} rounds of its horizon")
@@ -145,7 +145,7 @@ class Policy(ABC):
         return self.pending
 
     def learn(self, tallies: Tallies) -> None:
-        """Learn from the completed plan: one tally per entry, in order."""
+        """Learn from the tallies of the completed plan, one per entry, in the plan's order."""
         plan = self.plan()
         instance_of("tallies", tallies, Tallies, "Tallies")
         if not (_alike(tallies.actions, plan.actions) and _alike(tallies.counts, plan.counts)):
@@ -162,8 +162,8 @@ class Policy(ABC):
     def conclude(self, tallies: Tallies | None) -> None:
         """End the current plan and learn from the rounds actually played, if any.
 
-        `learn` and `update` require exactly the planned rounds. With concurrent decisions, rewards may arrive late, for
-        actions other than planned, or never: see `riskroute.learning.tickets`.
+        `learn` and `update` require exactly the planned rounds. If decisions are concurrent, rewards may arrive late or
+        never, or belong to other actions than planned; see `riskroute.learning.tickets`.
         """
         if self.partial:
             raise StateError("the current plan is played round by round: finish it with update()")
@@ -206,8 +206,8 @@ class Policy(ABC):
     def offer(self, actions: ActionSet) -> None:
         """Change the action set of the next round.
 
-        All sets have the same coefficients, so estimates remain valid. The current plan ends, and the policy learns
-        from the rounds already played. Policies that need a fixed set raise `StateError`.
+        Estimates remain valid, because the coefficients do not depend on the set. The current plan ends, and the policy
+        learns from its rounds already played. Policies that need a fixed set raise `StateError`.
         """
         setting = self.setting
         instance_of("actions", actions, ActionSet, "an action set (riskroute.Actions)")
@@ -323,7 +323,7 @@ class Policy(ABC):
 
 
 def _alike(first: Integers, second: Integers) -> bool:
-    """Return whether two arrays are equal; identity, the common case, is checked first."""
+    """Return whether two arrays are equal; the common case of one and the same array needs no comparison."""
     return first is second or np.array_equal(first, second)
 
 

@@ -43,8 +43,8 @@ class Problem:
     risk_tolerance : float
         Weight of the mean, the paper's rho; at 0 only the variance matters.
     check_norms : bool
-        Require the three norm conditions. Without them the constants of the theory do not apply, but every policy
-        runs. Variances must be non-negative in either case.
+        Require these three norms to be within their bounds. Beyond them the constants of the paper's regret bounds do
+        not apply, but every policy runs. Variances must be non-negative in either case.
 
     Examples
     --------
@@ -109,7 +109,7 @@ class Problem:
         base_variance: float = 1.0,
         risk_tolerance: float = 2.0,
     ) -> Problem:
-        """Return a problem with coefficients (and listed actions) scaled down to the norm bounds of the theory."""
+        """Return a problem with coefficients (and listed actions) scaled down to the paper's norm bounds."""
         _action_set(actions)
         if isinstance(actions, Actions) and actions.largest_norm() > 1:
             actions = actions.shrunk()
@@ -170,7 +170,7 @@ def _action_set(actions: ActionSet) -> ActionSet:
 def random_problem(
     actions: ActionSet, seed: int, *, risk_tolerance: float = 2.0, base_variance: float = 1.0
 ) -> Problem:
-    """Return a problem with standard normal coefficients, scaled down to the norm bounds of the theory.
+    """Return a problem with standard normal coefficients, scaled down to the paper's norm bounds.
 
     Examples
     --------

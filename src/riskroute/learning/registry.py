@@ -1,4 +1,4 @@
-"""All policies by name."""
+"""Registry of all policies by name."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ POLICIES: dict[str, type[Policy]] = {
     )
 }
 
-BASELINES = (Greedy.name, Uniform.name, Oracle.name)  # for comparison only
+BASELINES = (Greedy.name, Uniform.name, Oracle.name)  # reference points for comparisons, not for use
 
 
 def make_policy(name: str, **parameters: Any) -> Policy:
@@ -57,8 +57,8 @@ def make_policy(name: str, **parameters: Any) -> Policy:
 
 
 def restore_policy(state: dict[str, Any], actions: ActionSet) -> Policy:
-    """Rebuild a policy of any registered kind from its saved state, over the same action set."""
+    """Rebuild a registered policy, named in its saved state, over the same action set."""
     name = state.get("policy") if isinstance(state, dict) else None
     if not isinstance(name, str) or name not in POLICIES:
-        raise StateError("state must name a known policy under 'policy'")
+        raise StateError(f"state must name a registered policy under 'policy', was {name!r}")
     return POLICIES[name].restore(state, actions)

@@ -1,8 +1,9 @@
 """Mean-variance regret of a path of rewards, and its temporal decomposition.
 
-The mean-variance of a path (eq. for xi) is the sum of its squared deviations from its own mean, minus the risk
-tolerance times its sum. Regret compares it with the *expected* mean-variance of the best single action. The code merges
-tallies block by block and never computes ``E[x^2] - mean^2``, which loses digits to cancellation.
+The mean-variance of a path (the paper's xi) is the sum of the squared deviations of its rewards from their mean, minus
+the risk tolerance times the sum of the rewards. Regret is this mean-variance minus the *expected* mean-variance of
+always playing the best action. Tallies are merged block by block; ``E[x^2] - mean^2`` would lose digits to
+cancellation.
 """
 
 from __future__ import annotations
@@ -48,12 +49,14 @@ def block_regret_curves(
 ) -> tuple[Vector, Vector, Vector]:
     """Return path mean-variance, pseudo-regret and luck at checkpoints, ``(C,)`` each.
 
-    Checkpoints ascend, each at the end of a block. Within a block, the squared differences to the means of all earlier
-    rounds are constant, so the cost of switching is their sum times a difference of harmonic numbers.
+    Checkpoints ascend, each at the end of a block. Pseudo-regret is the sum over rounds ``t`` of the gap and a
+    switching cost: the sum of squared differences between the true means of this and all earlier rounds, over ``t``.
+    Within a block this sum is constant, so the block's switching cost is the sum times a difference of harmonic
+    numbers.
 
-    Luck is a control variate: the part of the path's mean-variance that depends on noise alone. Around a constant ``c``
-    the path's squared deviations are ``sum (x - c)^2`` minus ``t (mean - c)^2``. With ``e = x - mu`` the noise of a
-    round with true mean ``mu`` and variance ``v``, luck is the sum over rounds of
+    Luck is a control variate, the part of the path's mean-variance that is due to noise. Around a constant ``c`` the
+    path's squared deviations are ``sum (x - c)^2`` minus ``t (mean - c)^2``. With ``e = x - mu`` the noise of a round
+    with true mean ``mu`` and variance ``v``, luck is the sum over rounds of
 
         ``e^2 - v - risk_tolerance e + 2 (mu - c) e``.
 
@@ -80,7 +83,7 @@ def _block_curves(
     count, mean, spread = 0.0, 0.0, 0.0  # tally of the rewards so far
     level, apart = 0.0, 0.0  # mean and summed squared deviations of the true means so far
     loss = 0.0
-    chance, noise = 0.0, 0.0  # luck around the last anchor; summed noise, which converts it to another anchor
+    chance, noise = 0.0, 0.0  # luck at the last anchor; summed noise, which converts luck to another anchor
     reached = 0
     for i in range(len(counts)):
         n = float(counts[i])
@@ -106,7 +109,7 @@ def _block_curves(
 
 
 def regret_checkpoints(horizon: int, count: int = 100, spacing: str = "both") -> Integers:
-    """Return about ``count`` rounds at which to record curves, spaced ``log``, ``linear`` or ``both``."""
+    """Return about ``count`` rounds at which to record curves; ``spacing``: ``log``, ``linear`` or ``both`` mixed."""
     whole_number("horizon", horizon, maximum=LONGEST_HORIZON)
     whole_number("checkpoints", count, maximum=10**6)
     log = np.geomspace(1, horizon, count) if count > 1 else np.array([horizon], dtype=float)

@@ -1,8 +1,8 @@
-"""Saved states of policies: conversion by declared types, and checks of the values.
+"""Restore saved states of policies: convert fields by their annotations, and check the values.
 
 `riskroute.core.records` converts the fields declared with `riskroute.learning.policy.memory` to plain JSON values and
-back by type. A state file may be damaged or edited, so beliefs, observations, tallies and plans must also fit the
-action set and the rounds played. Other fields may declare one of the checks below.
+back by type. A state file may be damaged or edited, so beliefs, observations, tallies and plans are checked against the
+action set and the rounds played. Fields of other types may declare one of the public checks below.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def _types(kind: type) -> dict[str, Any]:
 
 
 def check_state_field(name: str, value: Any, policy: Policy, check: Check | None) -> None:
-    """Raise `InputError` if a restored field does not fit the policy; each item of a list is checked."""
+    """Raise `InputError` if a restored field (or an item of a restored list) does not fit the policy."""
     if value is None:
         return
     if isinstance(value, list):
@@ -71,19 +71,19 @@ def check_state_vector(name: str, value: Any, policy: Policy) -> None:
 
 
 def check_state_cut(name: str, value: tuple[Any, float], policy: Policy) -> None:
-    """Require the score and the tolerance of an elimination."""
+    """Require the record of an elimination: score coefficients ``(dim,)`` and a non-negative tolerance."""
     check_state_vector(name, value[0], policy)
     real_number(name, value[1], minimum=0)
 
 
 def check_state_member(name: str, value: Any, policy: Policy) -> None:
-    """Require a handle of an action of the set."""
+    """Require the handle of an action in the policy's action set."""
     check_state_handle(name, value, policy)
     _check_members(name, as_batch(value), policy)
 
 
 def check_state_handle(name: str, value: Any, policy: Policy) -> None:
-    """Require a handle of an action, perhaps of a set offered earlier."""
+    """Require a well-formed handle; its action may belong to a set offered earlier."""
     numbers = value if isinstance(value, tuple) and value else (value,)
     if any(type(number) is not int or abs(number) >= 2**63 for number in numbers):
         raise InputError(f"{name} must be a handle of an action, was {value!r}")

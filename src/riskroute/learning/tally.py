@@ -1,8 +1,8 @@
 """Tallies: the sufficient statistics that policies learn from.
 
-A tally of some rewards is their count, their mean and the sum of their squared deviations from that mean. Both
-least-squares estimators and the mean-variance of a path are functions of tallies, and tallies merge exactly (Chan,
-Golub and LeVeque 1983). Single rewards are not kept, and the cancellation in ``E[x^2] - mean^2`` is avoided.
+A tally of rewards is their count, their mean and the sum of their squared deviations from this mean. Both least-squares
+estimators and the mean-variance of a path are functions of tallies, and tallies merge exactly (Chan, Golub and LeVeque
+1983). So single rewards need not be kept, and the cancellation in ``E[x^2] - mean^2`` is avoided.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ merge_moments_compiled = njit(cache=True)(_merge_moments)
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """Count, mean and sum of squared deviations of some rewards.
+    """Count, mean and sum of squared deviations of rewards.
 
     Examples
     --------
@@ -70,7 +70,7 @@ class Tally:
         return tally
 
     def merge(self, other: Tally) -> Tally:
-        """Return the tally of the rewards of both."""
+        """Return the tally of the rewards in both tallies."""
         if type(other) is not Tally:
             instance_of("other", other, Tally, "a Tally")
         count, mean, spread = _merge_moments(self.count, self.mean, self.spread, other.count, other.mean, other.spread)
@@ -118,7 +118,7 @@ class Tallies:
         )
 
     def joined(self, other: Tallies) -> Tallies:
-        """Return the entries of both, concatenated; an action may appear twice."""
+        """Concatenate the entries of two `Tallies`; an action may appear twice."""
         instance_of("other", other, Tallies, "Tallies")
         if self.actions.shape[1:] != other.actions.shape[1:]:
             raise InputError(f"expected handles of shape {self.actions.shape[1:]}, got {other.actions.shape[1:]}")
@@ -148,7 +148,7 @@ class Tallies:
 
 
 def tally_handles(value: Any, length: int) -> ActionBatch:
-    """Return ``value`` as a batch of ``length`` handles: whole numbers, or vectors of them."""
+    """Return ``value`` as a batch of ``length`` handles, each a whole number or a vector of whole numbers."""
     first = value[0] if isinstance(value, list | tuple) and value else None
     several = getattr(value, "ndim", 1) == 2 or isinstance(first, list | tuple | np.ndarray)
     return exact_array("actions", value, np.int64, (length, None) if several else (length,))

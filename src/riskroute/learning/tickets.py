@@ -1,10 +1,10 @@
-"""Concurrent decisions as tickets, which are settled in any order as their rewards arrive.
+"""Concurrent decisions: each is a ticket, and tickets are settled in any order as their rewards arrive.
 
 `Policy.select` and `Policy.update` handle one round at a time. `Tickets` issues the rounds of the policy's plans
-without waiting for earlier rewards, and collects rewards into tallies of the plan:
+without waiting for earlier rewards, and collects rewards into the plan's tallies.
 
 - A policy that may learn at any time (``waits`` is False) learns from the rewards received so far and makes a new plan
-  when all rounds of its plan are issued. Later rewards are learned with the next plan.
+  as soon as all rounds of its plan are issued. Rewards that arrive later are learned with the next plan.
 - A phased policy (``waits`` is True) ends a phase when all its tickets are settled or abandoned. Until then, further
   tickets carry its recommendation, and their rewards are not learned.
 
@@ -28,13 +28,13 @@ from riskroute.learning.policy import Policy
 from riskroute.learning.registry import restore_policy
 from riskroute.learning.tally import Tallies, Tally
 
-# Markers in place of an entry of the current plan: a ticket of an earlier plan, a ticket without learning.
+# Markers in place of an entry of the current plan: ticket of an earlier plan; ticket whose reward is not learned.
 _EARLIER, _UNLEARNED = -1, -2
 
 
 @dataclass(frozen=True)
 class Ticket:
-    """Decision with its number, its action, and whether the policy learns from its reward."""
+    """A decision: its number, its action, and whether the policy learns from its reward."""
 
     number: int
     action: Action
@@ -42,15 +42,15 @@ class Ticket:
 
 
 class Tickets:
-    """Open decisions of a policy.
+    """Issue decisions of a policy as tickets, and collect their rewards in any order.
 
     Parameters
     ----------
     policy : Policy
         A started policy that is not in the middle of a plan played by `select` and `update`.
     ahead : bool
-        Let only `replan` make plans, so that `issue` is fast. Tickets beyond the current plan repeat it; those of a
-        phased policy carry its recommendation. Default: `issue` makes plans.
+        Leave planning to `replan`, so that `issue` is fast. When the plan is used up, further tickets repeat it, or
+        carry the recommendation of a phased policy. Default: `issue` makes plans.
 
     Examples
     --------
@@ -81,7 +81,6 @@ class Tickets:
         self._restart()
 
     def _restart(self) -> None:
-        """Reset the position and the tallies for the pending plan."""
         self._entry = self._used = 0
         plan = self.policy.pending
         self._tallies: list[Tally] = [] if plan is None else [Tally() for _ in plan.counts]
@@ -97,7 +96,7 @@ class Tickets:
         return self._known(number)[1]
 
     def issue(self) -> Ticket:
-        """Issue the next decision."""
+        """Return the next decision as an open ticket."""
         entry, action = self._decide()
         number, self._next = self._next, self._next + 1
         self._out[number] = entry, action
@@ -107,7 +106,7 @@ class Tickets:
         return Ticket(number, action, entry >= 0)
 
     def settle(self, number: int, reward: float, action: Action | None = None) -> None:
-        """Report the reward of a ticket, and the action played if it was not the ticket's."""
+        """Report the reward of a ticket, and the ``action`` actually played if it differs from the ticket's."""
         entry, asked = self._known(number)
         reward = real_number("reward", reward, minimum=-LARGEST, maximum=LARGEST)
         played = asked if action is None else self._member(action)
@@ -130,7 +129,7 @@ class Tickets:
         self._end_if_complete()
 
     def replan(self) -> None:
-        """Learn from the rewards received and make the next plan, unless the policy waits for the current one."""
+        """Learn from the rewards received and make the next plan, unless the current phase is incomplete."""
         if self.policy.pending is not None and not self._must_wait() and (self._collected or self._handed_out()):
             self._conclude()
         if self.policy.pending is None:
@@ -139,8 +138,6 @@ class Tickets:
     def recommend(self) -> Action:
         """Return the policy's current recommendation."""
         return self.policy.recommend()
-
-    # decisions
 
     def _decide(self) -> tuple[int, Action]:
         if self.policy.pending is None:
@@ -165,7 +162,7 @@ class Tickets:
             self._tallies = [Tally() for _ in self.policy.plan().counts]
 
     def _handed_out(self) -> bool:
-        """Whether all rounds of the plan, or of the horizon, are issued."""
+        """Whether all rounds of the plan, or all rounds left until the horizon, are issued."""
         plan = self.policy.pending
         assert plan is not None
         return self._entry == len(plan.counts) or self._no_room()
@@ -179,15 +176,13 @@ class Tickets:
         return self.policy.waits and (self._open > 0 or not self._handed_out())
 
     def _stand_in(self, plan: Plan | None) -> Action:
-        """Return the action of a ticket without learning: the recommendation, or an entry of the plan."""
+        """Return the action of a ticket whose reward is not learned: the recommendation, else an entry of the plan."""
         try:
             return self.policy.recommend()
-        except StateError:  # too early for a recommendation
+        except StateError:  # the policy cannot recommend an action yet
             if plan is None:
                 raise
             return as_action(plan.actions[self._next % len(plan.counts)])
-
-    # rewards
 
     def _return(self, number: int, entry: int) -> None:
         del self._out[number]
@@ -199,7 +194,7 @@ class Tickets:
     def _end_if_complete(self) -> None:
         if self.ahead or self._open > 0:
             return
-        if self.policy.pending is None:  # the horizon is used up: only the last rewards are missing
+        if self.policy.pending is None:  # the horizon is used up: only rewards are outstanding
             if self._collected and not self._waiting:
                 self._conclude()
         elif self._handed_out():
@@ -234,8 +229,6 @@ class Tickets:
             raise InputError(f"action must belong to the action set, was {shown(action)}")
         return as_action(batch[0])
 
-    # state
-
     def state(self) -> dict[str, Any]:
         """Return the complete state as plain JSON values."""
         return {
@@ -251,7 +244,7 @@ class Tickets:
 
     @classmethod
     def restore(cls, state: dict[str, Any], actions: ActionSet, kind: type[Policy] | None = None) -> Self:
-        """Rebuild tickets and policy from a saved state over the same actions; ``kind``: unregistered policy class."""
+        """Rebuild tickets and policy over the same actions; ``kind``: the policy's class, if it is not registered."""
         if not isinstance(state, dict):
             raise StateError(f"state must be a dictionary that state() returned, was {described(state)}")
         try:

@@ -44,7 +44,7 @@ from riskroute.routers.execution import (
 )
 from riskroute.routers.plan import Plan
 from riskroute.routers.report import ChildReport, Report
-from riskroute.routing.fees import fee_limits
+from riskroute.routing.fees import VenueFees, fee_limits
 
 _STAGE = 1000  # slots per stage: children of the plan from 0, of the next stage from 1000, and so on
 _VENUE_AT_DEADLINE = 3 * _STAGE - 2  # slot of the last retry of shares that only one venue may fill
@@ -58,7 +58,7 @@ def context_of(order: ParentOrder, now: int) -> Context:
     quotes = order.quotes
     instrument = order.instrument
     fees = tuple([(quote.taker, quote.taker_rate, quote.maker, quote.maker_rate) for quote in quotes])
-    takers, makers = _fees(fees, order.terms)  # copied below: routers may write
+    takers, makers, limits = _fees(fees, order.terms)  # copied below: routers may write
     bid_px, ask_px, bid_sz, ask_sz = _levels(quotes)
     books = unvalidated(
         ContextBooks,
@@ -70,7 +70,7 @@ def context_of(order: ParentOrder, now: int) -> Context:
             "ask_sz": ask_sz,
             "takers": takers.copy(),
             "makers": makers.copy(),
-            "fee_limits": fee_limits(len(quotes)),
+            "fee_limits": limits.copy(),
             "ages": np.array([max(now - quote.at, 0) for quote in quotes], dtype=np.int64),
         },
     )
@@ -99,11 +99,11 @@ def _pool(quote: PoolQuote, terms: str, mid: int) -> ContextPool:
 
 
 @lru_cache(1024)
-def _fees(fees: tuple[tuple[int, int, int, int], ...], terms: str) -> tuple[Matrix, Matrix]:
-    """Return rows of taker and maker fees, in price terms and as a fraction of the price; cached like the pools."""
+def _fees(fees: tuple[tuple[int, int, int, int], ...], terms: str) -> VenueFees:
+    """Return the fees by venue, without limits; cached like the pools."""
     rows = np.array(fees, dtype=np.float64).reshape(len(fees), 2, 2) / NANO
     rows[:, :, 0] /= float(instrument_of("", terms).multiplier)
-    return rows[:, 0], rows[:, 1]
+    return VenueFees(rows[:, 0], rows[:, 1], fee_limits(len(fees)))
 
 
 def _levels(quotes: Quotes) -> tuple[Matrix, Matrix, Matrix, Matrix]:
@@ -358,7 +358,7 @@ class _Making:
         """Return the displayed side; if ``usable``, what may be taken: reachable, within the collar, not taken yet."""
         sign, places, shown = self.sign, self.maker.places, {quote.venue: quote for quote in self.quotes}
         quotes = (*self.order.quotes, *self.quotes)
-        rates, _ = _fees(tuple([(one.taker, one.taker_rate, 0, 0) for one in quotes]), self.order.terms)
+        rates = _fees(tuple([(one.taker, one.taker_rate, 0, 0) for one in quotes]), self.order.terms).takers
         fees = {quote.venue: row for quote, row in zip(quotes, rates, strict=True)}
         sides = [
             () if (quote := shown.get(name)) is None else quote.asks if sign > 0 else quote.bids for name in self.venues

@@ -154,12 +154,12 @@ class DarkPool:
 
     def mean_fill(self, quantities: Sequence[int] | Integers) -> Floats:
         """Return the expected fill of orders of ``quantities (Q,)``: the sum over k of P(fill >= k)."""
-        asked, shares = _countable(quantities)
+        asked, shares = _valid_quantities(quantities)
         return np.asarray(np.cumsum(self._chances(shares))[asked - 1])
 
     def fill_variance(self, quantities: Sequence[int] | Integers) -> Floats:
         """Return the variance of the fill of orders of ``quantities (Q,)``."""
-        asked, shares = _countable(quantities)
+        asked, shares = _valid_quantities(quantities)
         square = np.cumsum((2 * shares - 1) * self._chances(shares))[asked - 1]
         return np.asarray(square - self.mean_fill(asked) ** 2)
 
@@ -167,8 +167,8 @@ class DarkPool:
         return np.asarray(self.presence * np.minimum(1.0, self.smallest / sizes) ** self.tail)
 
 
-def _countable(quantities: Sequence[int] | Integers) -> tuple[Integers, Integers]:
-    """Return ``quantities``, and the integers from 1 to the largest of them."""
+def _valid_quantities(quantities: Sequence[int] | Integers) -> tuple[Integers, Integers]:
+    """Return checked, ascending ``quantities`` as an array, and the integers from 1 to the largest."""
     asked = check_profit_quantities(quantities)
     whole_number("quantities", asked[-1], maximum=10**7)  # callers sum over an array of this length
     return asked, np.arange(1, asked[-1] + 1)

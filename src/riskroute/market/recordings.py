@@ -465,7 +465,10 @@ def comparable_recordings(symbol: str, recordings: Sequence[Recording]) -> None:
 
 
 def common_instrument(recordings: Sequence[Recording]) -> Instrument:
-    """Return the instrument of comparable recordings: the smallest unit and tick, protected if all venues are."""
+    """Return the common instrument of comparable recordings.
+
+    It has the smallest unit and tick, the largest lot, and order protection only if every recording has it.
+    """
     some = [one.instrument for one in recordings]
     unprotected = next((one for one in some if one.protection == NO_PROTECTION), some[0])
     unit, tick = min(one.unit for one in some), min(one.tick for one in some)
@@ -526,12 +529,14 @@ def _between(begin: int | None, end: int | None) -> list[polars.Expr]:
 
 def _read_record(path: Path) -> Recording:
     try:
-        fields = json.loads(path.read_text())
+        fields = instance_of("the record", json.loads(path.read_text()), dict, "an object")
         instrument = instrument_from_plain("", fields["instrument"] | {"symbol": ""})
         one = Recording(**fields | {"date": dt.date.fromisoformat(fields["date"]), "instrument": instrument})
         for name, value in vars(Recording("X", "X", one.date, 0, "", "")).items():
             if type(fields.get(name, value)) is not type(value) and name not in ("date", "instrument"):
                 raise TypeError(f"{name} must be of type {type(value).__name__}, was {fields[name]!r}")  # noqa: TRY301
     except (OSError, ValueError, TypeError, KeyError, DataError) as error:
-        raise DataError(f"{path} must be a record written by `riskroute market import`: {error}") from error
+        fault = f"{error} is missing" if isinstance(error, KeyError) else one_line_error(error)
+        expected = "a record written by `riskroute market import`"
+        raise DataError(f"{path} must be {expected}: {fault}; import the data again") from error
     return one

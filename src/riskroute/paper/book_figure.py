@@ -36,12 +36,12 @@ LEVELS = 5  # levels of a book that orders walk, as in the paper
 _QUANTITIES = tuple(range(1, 11))  # shares: few enough for the thinnest venue
 _BUCKETS = 4  # buckets shown in figure 3
 
-_Made = tuple[dict[str, Any], str, polars.DataFrame, Mapping[str, VenueFit]]  # summary, text, table, fits to draw
+_Made = tuple[dict[str, Any], str, polars.DataFrame, Mapping[str, VenueFit]]  # JSON summary, printed text, table, fits
 
 
 @dataclass(frozen=True)
 class _OrderBookFigure:
-    """Figure or table computed from order books: its summary, as in the JSON file, its text, and its files."""
+    """Figure or table computed from order books, with its JSON summary, printed text and written files."""
 
     name: str
     summary: dict[str, Any]
@@ -55,7 +55,7 @@ class _OrderBookFigure:
         return f"{self.summary['title']} ({self.summary['data']})"
 
     def draw(self) -> Path:
-        """Draw the figure next to the other files; return its path."""
+        """Draw the figure into the other files' folder; return its path."""
         path = self.files[0].with_suffix(".png")
         if "picture" in self.summary:
             return plot_sampling(self.summary["picture"], path, title=self.title)
@@ -63,7 +63,7 @@ class _OrderBookFigure:
 
 
 def draw_book_figure(name: str, data: ImportedBooks, out: Path, seed: int) -> _OrderBookFigure:
-    """Compute a figure or table, one of `TITLES`; write its table, summary and configuration below ``out``."""
+    """Compute the figure or table ``name`` of `TITLES`; write its table, summary and configuration below ``out``."""
     make: dict[str, Callable[[ImportedBooks, int], _Made]] = {
         "figure1": _figure1,
         "figure3": _figure3,
@@ -84,12 +84,12 @@ def draw_book_figure(name: str, data: ImportedBooks, out: Path, seed: int) -> _O
 
 
 def _figure1(data: ImportedBooks, seed: int) -> _Made:
-    """Return the linear fits at the deepest venue, over a wide range of quantities."""
+    """Fit mean and variance of profit at the deepest venue, over a wide range of quantities."""
     return _fitted(_calibrated(data, seed, quantities=range(10, 201, 10), venues=(data.deepest,)))
 
 
 def _figure5(data: ImportedBooks, seed: int) -> _Made:
-    """Return the linear fits at all venues."""
+    """Fit mean and variance of profit at all venues."""
     return _fitted(_calibrated(data, seed))
 
 
@@ -103,7 +103,7 @@ def _fitted(found: Calibration) -> _Made:
 
 
 def _table(data: ImportedBooks, seed: int) -> _Made:
-    """Return calibrated parameters beside the paper's; dark pools are drawn relative to the lit venues."""
+    """Return calibrated venue parameters beside the paper's; dark pools are drawn relative to the lit venues."""
     found = _calibrated(data, seed, dark_pools=2)
     rows = [
         {"source": source, "venue": one.name, "kind": one.kind}
@@ -117,7 +117,7 @@ def _table(data: ImportedBooks, seed: int) -> _Made:
 
 
 def _figure3(data: ImportedBooks, seed: int) -> _Made:
-    """Return sampled times and matched books of the first buckets, and one book walked by an order."""
+    """Return sample times and matched books of the first buckets, and one book walked by an order."""
     recordings = data.recordings
     window = TimeWindow()
     sample_times = draw_sample_times(recordings[0].date, window, seed, recordings[0].zone)
@@ -160,7 +160,7 @@ def _course(snapshots: polars.DataFrame, begin: int, minutes: float) -> dict[str
 
 
 def _walked(data: ImportedBooks, time: int, begin: int, end: int) -> dict[str, Any]:
-    """Return the deepest venue's bids at a time (UTC nanoseconds), and the shares that an order takes from each."""
+    """Return the deepest venue's bids at ``time`` (UTC nanoseconds), and how much of each an order takes."""
     recording = next(one for one in data.recordings if one.venue == data.deepest)
     snapshots = data.store.snapshots(recording, begin, end)
     stamps = snapshots["ts_event"].cast(polars.Int64).to_numpy()

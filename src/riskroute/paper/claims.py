@@ -1,4 +1,4 @@
-"""The paper's claims about its experiments, each with a criterion that compares it with measured results."""
+"""The paper's claims about its experiments, each with a criterion that tests it on measured results."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _BUDGET = "The paper does not state the length of exploration; its rate, T^(2/9)
 
 @dataclass(frozen=True)
 class _Claim:
-    """A claim about an experiment; ``remark`` states what the outcome depends on."""
+    """A claim of the paper about an experiment; ``remark`` states what its outcome depends on."""
 
     experiment: str
     where: str
@@ -35,7 +35,7 @@ class _Claim:
     remark: str = ""
 
 
-CLAIMS: list[_Claim] = []  # in the order of the table
+CLAIMS: list[_Claim] = []  # in the order of the printed table
 _Measure = TypeVar("_Measure", bound=Callable[..., _Verdict])
 
 
@@ -196,7 +196,6 @@ def _mostly_above(summary: _Summary) -> _Verdict:
 
 @_claim("figure2", "figure 2(c)", "RISE and RISE++ are below both benchmarks", panel="c")
 def _ours_below(summary: _Summary, panel: str) -> _Verdict:
-    """Check that RISE and RISE++ end below both benchmarks."""
     ends = _final_regrets(summary, panel)
     return f"final regret: {_listed(ends)}", max(ends[n] for n in _OURS) < min(ends[n] for n in _BENCHMARKS)
 
@@ -302,7 +301,7 @@ def _linear(summary: _Summary, panel: str) -> _Verdict:
 
 @_figure4_claim("RiskUCB falls behind over time")
 def _ucb_falls_behind(summary: _Summary, panel: str) -> _Verdict:
-    """Check that RiskUCB's regret over the worse of RISE and RISE++ exceeds 1 and its value at 10 % of the rounds."""
+    """Check that RiskUCB's regret over that of the worse of RISE and RISE++ ends above 1 and above its early value."""
     policies = summary["panels"][panel]["policies"]
     early, late = (
         {
@@ -379,7 +378,7 @@ def _negative_correlation_helps(summary: _Summary) -> _Verdict:
 
 
 def _gaps_concentrated(summary: _Summary, label: str) -> _Verdict:
-    """Check that positive gaps in windows and after changes are more than twice those elsewhere."""
+    """Check that positive gaps in exploration windows and after changes average more than twice those elsewhere."""
     story = summary["stories"][label]
     text = (
         f"{story['share_of_gaps']:.0%} of the positive gaps in {story['share_of_rounds']:.0%} of the rounds; "
@@ -423,7 +422,7 @@ class _ClaimVerdict:
 
 
 def judge_claims(summaries: Mapping[str, _Summary]) -> list[_ClaimVerdict]:
-    """Check the claims about all experiments in ``summaries``; each summary must be complete."""
+    """Check all claims about the experiments in ``summaries``; each summary must contain all panels and policies."""
     found = []
     for claim in CLAIMS:
         if claim.experiment in summaries:

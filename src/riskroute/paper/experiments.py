@@ -53,7 +53,7 @@ TITLES = {
 
 _SIZES = {"a": (4, 4), "b": (5, 4), "c": (6, 6), "d": (6, 8)}  # slots and shares per panel of figure 2
 _CHANGING = (4, 4)  # slots and shares with changing coefficients: the paper states none, so the smallest of figure 2
-_CHECKPOINTS = 1000  # recorded rounds with changing coefficients
+_CHECKPOINTS = 1000  # recorded rounds per run with changing coefficients
 
 # Exploration rounds per cycle of restart-gse; None: the paper's rate T^(2/9).
 _EXPLORATION = {"restart-gse": 500, "restart-gse short": None}
@@ -62,7 +62,7 @@ _EXPLORATION = {"restart-gse": 500, "restart-gse short": None}
 def experiment_panels(
     name: str, size: SimulationSize, policies: Sequence[str] | None = None, choices: PaperChoices = DEFAULT
 ) -> list[SimulationPanel]:
-    """Return the panels of an experiment; ``policies`` default to those of the experiment."""
+    """Return the panels of an experiment; default of ``policies``: those compared in the experiment."""
     if name == "nonstationary":
         return _changing_panels(size, policies or ("restart-gse", "change-test", "rise"), choices)
     make: dict[str, Callable[..., list[SimulationPanel]]] = {
@@ -111,8 +111,8 @@ def _random_panel(
 def experiment_bounds(panel: SimulationPanel, choices: PaperChoices = DEFAULT) -> dict[str, dict[str, Any]]:
     """Return the paper's bounds on the final regret by policy, for RISE (Theorem 1) and RISE++ (Theorem 2).
 
-    RISE over m slots explores ``explored * m T^(2/3)`` rounds, for an accuracy of ``d T^(-1/3)`` as in its theory. The
-    paper does not state the constant of Theorem 2; 1 is used.
+    With m slots RISE explores ``explored * m T^(2/3)`` rounds; its accuracy epsilon is taken as ``d T^(-1/3)``, as in
+    the paper's theory. The paper does not state the constant of Theorem 2; 1 is used.
     """
     problem, horizon = panel.environment.pieces[0], panel.size.horizon
     handles = problem.actions.listed().handles
@@ -156,7 +156,7 @@ def _figure4_panels(size: SimulationSize, policies: Sequence[str], choices: Pape
 def _autocorrelation_panels(
     size: SimulationSize, policies: Sequence[str], choices: PaperChoices
 ) -> list[SimulationPanel]:
-    """Return panels of five correlations, with noise scaled by deviation (the model) or variance (as printed)."""
+    """Return panels of five correlations; noise times standard deviation (the model) or variance (as printed)."""
     slots, shares = 5, 6
     problem = random_routing_problem(shares, slots, choices.correlated_instance)
     return [
@@ -181,7 +181,7 @@ def _autocorrelation_panels(
 
 
 def _changing_environment(horizon: int, choices: PaperChoices = DEFAULT) -> PiecewiseStationary:
-    """Return an environment with new random coefficients after every change."""
+    """Return an environment that draws new random coefficients at every change."""
     slots, shares = _CHANGING
     actions, number = routing_actions(shares, slots), choices.changing_instance
     changes = random_changes(horizon, min(choices.changes, horizon - 1), seed=number)
@@ -191,7 +191,7 @@ def _changing_environment(horizon: int, choices: PaperChoices = DEFAULT) -> Piec
 
 
 def _changing_panels(size: SimulationSize, policies: Sequence[str], choices: PaperChoices) -> list[SimulationPanel]:
-    """Return the panel of runs that both panels of the paper's figure are drawn from."""
+    """Return one simulation panel, from which both panels of the paper's figure are drawn."""
     slots, shares = _CHANGING
     environment = _changing_environment(size.horizon, choices)
     facts = {"panel": "ab", "slots": slots, "shares": shares, "changes": list(environment.starts[1:])}
@@ -204,21 +204,21 @@ def _changing_panels(size: SimulationSize, policies: Sequence[str], choices: Pap
 
 
 def restart_gse_experiment(size: SimulationSize, choices: PaperChoices = DEFAULT) -> dict[str, dict[str, Any]]:
-    """Return one run of restart-gse per exploration budget, by label; see `_restart_gse_episode`."""
+    """Return changes, restarts, exploration windows and gaps of one run per exploration budget, by its label."""
     return {label: _restart_gse_episode(size, label, choices) for label in _EXPLORATION}
 
 
 def _restart_gse_episode(
     size: SimulationSize, label: str = "restart-gse", choices: PaperChoices = DEFAULT
 ) -> dict[str, Any]:
-    """Return the changes, restarts, exploration windows and gaps of one run, with its `_concentration`."""
+    """Play one run; return its changes, restarts, exploration windows and gaps, and statistics of the gaps."""
     environment = _changing_environment(size.horizon, choices)
     stream = environment.stream_name
     policy = RestartGse(budget=_EXPLORATION[label]).start(
         environment.setting(size.horizon), seed_stream(size.seed, stream, label, 0, "policy")
     )
     rewards = environment.run(np.random.default_rng(seed_stream(size.seed, stream, label, 0, "rewards")))
-    cuts = regret_checkpoints(size.horizon, _CHECKPOINTS, "linear")  # as in the runner, for the same draws
+    cuts = regret_checkpoints(size.horizon, _CHECKPOINTS, "linear")  # those of the runner, so that draws are the same
     restarts, windows, lengths, gaps = [], [], [], []
     while policy.remaining:
         plan, begin = policy.plan(), policy.played
@@ -249,7 +249,7 @@ def _concentration(
     windows: Sequence[tuple[int, int]],
     changes: Sequence[int],
 ) -> dict[str, float]:
-    """Return statistics of gaps in exploration windows and from changes to the next window's end, and elsewhere."""
+    """Compare gaps inside exploration windows, or between a change and the end of the next window, with other gaps."""
     expected = np.zeros(int(ends[-1]), dtype=bool)
     for begin, end in windows:
         expected[begin:end] = True
@@ -277,7 +277,6 @@ def _mean(parts: Sequence[Floats]) -> float:
 
 
 def _joined(windows: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Merge adjacent windows."""
     joined: list[tuple[int, int]] = []
     for begin, end in windows:
         if joined and joined[-1][1] == begin:
@@ -289,7 +288,7 @@ def _joined(windows: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
 
 @dataclass(frozen=True)
 class Experiment:
-    """Panels of one experiment; ``whole``: whether it has all panels and the default policies."""
+    """Panels of one experiment; ``whole``: whether these are all its panels, with the default policies."""
 
     name: str
     panel: str | None
@@ -299,7 +298,7 @@ class Experiment:
 
     @property
     def stem(self) -> str:
-        """Stem of the file names."""
+        """Common stem of the names of its files."""
         return self.name if self.panel is None else f"{self.name}-{self.panel}"
 
     @property
@@ -310,7 +309,7 @@ class Experiment:
 
 @dataclass(frozen=True)
 class _ExperimentResult:
-    """Result of an experiment: its summary, as in the JSON file, and the written files."""
+    """Result of an experiment: its JSON summary and the written files."""
 
     experiment: Experiment
     summary: dict[str, Any]
@@ -323,7 +322,7 @@ class _ExperimentResult:
         return f"{TITLES[self.experiment.name]} ({size.runs} run{'s' * (size.runs > 1)} of {size.horizon:,} rounds)"
 
     def draw(self) -> list[Path]:
-        """Draw the figure beside the other files; return its path in a list, empty if the experiment has no figure."""
+        """Draw the figure into the other files' folder; return its path in a list, empty if there is no figure."""
         path = self.files[0].with_suffix(".png")
         return draw_experiment(self.summary, path, title=self.title, panel=self.experiment.panel)
 
@@ -353,9 +352,9 @@ def plan_experiments(
 ) -> list[Experiment]:
     """Return the experiments to simulate.
 
-    ``name`` is one of `TITLES`, or ``all``; ``panel`` is one panel of the paper's figure, ``a`` to ``e``. Defaults: 50
-    runs, or 1 per random instance; the horizon of the preset; the policies of each experiment (`experiment_panels`).
-    ``preset`` holds the choices that the paper does not state.
+    ``name`` is one of `TITLES`, or ``all``; ``panel`` is one panel of the paper's figure, ``a`` to ``e``. Default of
+    ``runs``: 50, or 1 per random instance; of ``horizon``: that of the preset; of ``policies``: those of each
+    experiment. ``preset`` holds the choices that the paper does not state.
     """
     choices = preset if isinstance(preset, PaperChoices) else PRESETS[one_of("preset", preset, tuple(PRESETS))]
     horizon = choices.horizon if horizon is None else horizon
@@ -370,7 +369,7 @@ def plan_experiments(
         raise InputError(f"panel needs a single experiment, got {panel!r} with all")
     found = []
     for each in names:
-        usual = 1 if each == "instances" else 50  # instances vary instead of runs
+        usual = 1 if each == "instances" else 50  # one run per instance
         size = SimulationSize(horizon, usual if runs is None else runs, seed)
         panels = experiment_panels(each, size, tuple(dict.fromkeys(policies)) if policies else None, choices)
         if panel is not None:
@@ -388,9 +387,9 @@ def reproduce(
     resume: bool = False,
     finished: Finished | None = None,
 ) -> Iterator[_ExperimentResult]:
-    """Simulate the experiments together; write and yield each result in order.
+    """Simulate the experiments as one pool of tasks; write and yield the result of each, in order.
 
-    Finished tasks are stored in ``out/tasks``; ``resume`` continues from them.
+    Finished tasks are stored in ``out/tasks``; with ``resume``, stored tasks are not simulated again.
     """
     panels = [panel for experiment in experiments for panel in experiment.panels]
     played = run_panels(panels, RunnerCache(out / "tasks"), backend, resume=resume, finished=finished)

@@ -1,4 +1,4 @@
-"""Matplotlib figures: regret curves, linear fits of venue models, and the figures of the paper's experiments."""
+"""Matplotlib figures: regret curves, linear fits of venue models, and the paper's figures."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ COLOURS = {
 VENUE_COLOURS = ("#1f6fd6", "#f08c1e", "#2a9d3a", "#7d4fc4", "#d8343c", "#6d8299")
 _BAND = 0.2  # half-width of the shaded band in standard deviations, as in the paper's figures
 
-Summary = Mapping[str, Any]  # summary of an experiment, panel, policy or run, as in the JSON file
+Summary = Mapping[str, Any]  # JSON summary of an experiment, panel, policy or run
 
 
 def _escape_math(text: str) -> str:
@@ -58,7 +58,7 @@ def _escape_math(text: str) -> str:
 
 
 def _draw_regret(axes: Axes, policies: Mapping[str, Summary]) -> None:
-    """Draw mean regret curves with bands into existing axes, from the summaries of policies."""
+    """Draw mean regret curves with bands, from the summaries of policies by name."""
     most = max((one["runs"] for one in policies.values()), default=0)
     for name, one in policies.items():
         rounds, mean, half_width = one["checkpoints"], np.array(one["mean_regret"]), _BAND * np.array(one["std_regret"])
@@ -75,7 +75,6 @@ def _draw_regret(axes: Axes, policies: Mapping[str, Summary]) -> None:
 
 
 def _format_axes(axes: Axes) -> None:
-    """Set thousands separators and a light grid; remove the frame."""
     axes.xaxis.set_major_formatter(lambda x, _: f"{x:,.0f}")
     axes.yaxis.set_major_formatter(lambda y, _: f"{y:,.10g}")
     _remove_frame(axes)
@@ -96,7 +95,7 @@ def plot_regret(result: SimulationResult, path: str | os.PathLike[str], *, title
     axes = figure.add_subplot()
     _draw_regret(axes, {name: one.summary() for name, one in result.policies.items()})
     if title is not None and not (isinstance(title, str) and title.isprintable()):
-        raise InputError(f"title must be a text on one line, was {shown(title)}")
+        raise InputError(f"title must be one line of text, was {shown(title)}")
     axes.set_title(_title(result) if title is None else title, fontsize=11, parse_math=False)
     return _save_figure(figure, path)
 
@@ -124,7 +123,7 @@ def _title(result: SimulationResult) -> str:
 
 
 def plot_fits(fits: Mapping[str, VenueFit], path: str | os.PathLike[str], *, title: str) -> Path:
-    """Write a figure with a row per venue: mean by quantity, and variance by squared quantity, with fitted lines."""
+    """Write a figure with one row per venue: mean by quantity and variance by squared quantity, with fitted lines."""
     if not fits:
         raise InputError("fits must have at least one venue, had none")
     figure = _new_figure(11, 3.6 * len(fits) + 0.4)
@@ -150,7 +149,7 @@ def _draw_line(axes: Axes, along: Any, values: Any) -> None:
 
 
 def draw_experiment(summary: Summary, path: Path, *, title: str, panel: str | None = None) -> list[Path]:
-    """Draw an experiment; return its path in a list, empty for the random instances, which have too many panels."""
+    """Draw the figure of an experiment; return ``[path]``, or ``[]`` for random instances (too many panels)."""
     if summary["experiment"] == "instances":
         return []
     panels = list(summary["panels"].values())
@@ -162,7 +161,6 @@ def draw_experiment(summary: Summary, path: Path, *, title: str, panel: str | No
 
 
 def _plot_panels(panels: list[Summary], path: str | os.PathLike[str], *, columns: int, title: str) -> Path:
-    """Write a figure of several panels side by side."""
     columns = min(columns, len(panels))
     rows = -(-len(panels) // columns)
     figure = _new_figure(5.5 * columns, 4.2 * rows + 0.4)
@@ -176,7 +174,7 @@ def _plot_panels(panels: list[Summary], path: str | os.PathLike[str], *, columns
 
 
 def _draw_bounds(axes: Axes, bounds: Mapping[str, Summary]) -> None:
-    """Draw each policy's bound on the final regret as a thin dashed line; for a bound above the axis, only a label."""
+    """Draw each policy's bound on the final regret as a thin dashed line; a bound above the axis gets only a label."""
     if not bounds:
         return
     bottom, top = axes.get_ylim()  # limits of the measured curves: bounds must not rescale the axis
@@ -219,7 +217,7 @@ def _draw_gaps(axes: Axes, story: Summary) -> None:
 
 
 def plot_sampling(picture: Summary, path: str | os.PathLike[str], *, title: str) -> Path:
-    """Write the figure of the sampling scheme: sampled times and matched books per bucket, and one book walked."""
+    """Write the figure of the sampling scheme: sample times and matched books per bucket, and one book being walked."""
     figure = _new_figure(11, 7.5)
     above, below = figure.subplots(2, 1, height_ratios=(3, 2))
     for colour, (venue, course) in zip(VENUE_COLOURS, picture["venues"].items(), strict=False):

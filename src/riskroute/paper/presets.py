@@ -1,4 +1,4 @@
-"""Presets for the choices that the paper does not state: the defaults, and those that reproduce most of its claims."""
+"""Presets for the choices that the paper does not state: our defaults, and those that reproduce most of its claims."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ class PaperChoices:
     horizon : int
         Rounds per run.
     regret : str
-        Regret to average, one of `REGRETS`, whose expectations are equal.
+        Regret to average, ``path`` or ``steady``; both have the same expectation.
     constant, ridge : float, optional
-        C-hat and lambda of RISE++ (default: the values of its practical mode).
+        C-hat and lambda of RISE++; default: those of `RisePlusPlus` in its practical mode.
     delta : float, optional
-        Failure probability of RISE++ and RiskUCB (default: ``1/T`` and ``1/T^2``).
+        Failure probability of RISE++ and RiskUCB; default: ``1/T`` and ``1/T^2``, respectively.
     explored : float
         RISE explores ``explored * slots * T^(2/3)`` rounds: 1 if the paper's d counts slots, 2 if it counts features.
     instance : int
-        Number of the random instance in all four panels of figure 2.
+        Number that seeds the random instance in all four panels of figure 2.
     correlated_instance : int
-        Number of the instance with autocorrelated noise.
+        Number that seeds the random instance with autocorrelated noise.
     changing_instance, changes : int
-        Number of the instance with changing coefficients, and number of changes.
+        Number that seeds the random instance with changing coefficients, and number of changes.
     table_base_variance : float
-        Base variance Omega for the paper's table of venues; the paper states it for synthetic experiments only.
+        Base variance omega for the paper's table of venues; the paper states omega for its synthetic experiments only.
     """
 
     horizon: int = parameter(100_000, whole_number)
@@ -57,7 +57,7 @@ class PaperChoices:
         validated_parameters(self)
 
     def policies(self, names: Sequence[str], slots: int) -> tuple[str, ...] | dict[str, str | Policy]:
-        """Return the policies of a panel with ``slots`` slots, as names only if every constant has its default."""
+        """Return names, or policies by name if a constant is not the default, for a panel with ``slots`` slots."""
         chosen: dict[str, Policy] = {}
         if self.explored != 1:
             chosen["rise"] = Rise(explore_multiplier=self.explored * slots)
@@ -68,7 +68,7 @@ class PaperChoices:
         return {name: chosen.get(name, name) for name in names} if chosen else tuple(names)
 
     def shown(self, digest: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the digest of a panel's result, with the regrets chosen by ``regret``."""
+        """Return the digest of a panel's result with the kind of regret that ``regret`` names."""
         if self.regret == "path":
             return dict(digest)
         return {**digest, "policies": {label: _without_noise(one) for label, one in digest["policies"].items()}}

@@ -51,6 +51,10 @@ class ContextPool:
     fee: float = 0.0
     improvement: float = 0.0
 
+    def fee_text(self, instrument: Instrument) -> str:
+        """Return the fee in natural units, such as ``0.001 per share``."""
+        return str(fee_rate(np.array([self.fee, 0.0]), fee_limits(1)[0, :2], instrument))
+
     def __post_init__(self) -> None:
         as_name("name of a pool", self.name, longest=LONGEST_VENUE)
         real_number(f"fee of {self.name}", self.fee, minimum=-_LARGEST_FEE, maximum=_LARGEST_FEE)
@@ -106,7 +110,8 @@ class ContextBooks:
         for name in ("takers", "makers"):
             array = np.ascontiguousarray(exact_array(name, getattr(self, name), np.float64, (count, 2)))
             object.__setattr__(self, name, array)
-        limits = self.fee_limits if len(self.fee_limits) else fee_limits(count)
+        limits = exact_array("fee_limits", self.fee_limits, np.float64, (None, 4))
+        limits = limits if len(limits) else fee_limits(count)
         object.__setattr__(self, "fee_limits", exact_array("fee_limits", limits, np.float64, (count, 4)))
         given = exact_array("ages", self.ages, np.int64, (None,))
         ages = given if len(given) else np.zeros(count, dtype=np.int64)
@@ -315,8 +320,9 @@ class Context:
             }
             for v, name in enumerate(books.venues)
         }
-        multiplier = float(self.instrument.multiplier)
-        pools = {pool.name: {"fee": pool.fee * multiplier, "improvement": pool.improvement} for pool in self.pools}
+        pools = {
+            pool.name: {"fee": pool.fee_text(self.instrument), "improvement": pool.improvement} for pool in self.pools
+        }
         return {
             "venues": venues,
             "pools": pools,
@@ -345,8 +351,8 @@ def read_context(books: Mapping[str, Any], **order: Any) -> Context:
     books : Mapping[str, Any]
         ``venues`` by name, each with ``bids`` and ``asks`` as lists of [price, size], best first, and the fees
         ``taker`` and ``maker``, such as ``"10 bps"`` or ``"0.0030 per share"`` (see `riskroute.routing.fees`);
-        ``pools`` by name, each with a ``fee`` in money per quantity of 1; the ``instrument`` with its fields by name,
-        or ``symbol``, ``tick`` and ``protection``. May hold the order's fields too. Default of the instrument's unit
+        ``pools`` by name, each with a ``fee`` per quantity of 1; the ``instrument`` with its fields by name, or
+        ``symbol``, ``tick`` and ``protection``. May hold the order's fields too. Default of the instrument's unit
         and tick: the largest powers of ten, at most 1 and 0.01, of which all sizes and prices are multiples.
     **order : Any
         Fields of `Context` that describe the order, its ``quantity`` (or ``shares``) and ``lot`` as natural numbers;
@@ -383,8 +389,12 @@ def read_context(books: Mapping[str, Any], **order: Any) -> Context:
 
 def _pool(name: str, value: Any, instrument: Instrument) -> ContextPool:
     given = _object(f"pool {name}", value, ("fee", "improvement"))
-    fee = real_number(f"fee of {name}", given.pop("fee", 0.0)) / float(instrument.multiplier)
-    return ContextPool(name, fee, **given)
+    rate = parse_fee(f"fee of {name}", given.pop("fee", 0))
+    amount, fraction = rate.row(f"fee of {name}", instrument)
+    if fraction or np.isfinite(rate.limits(instrument)).any():
+        expected = f"an amount per quantity such as '{fee_rate(np.zeros(2), fee_limits(1)[0, :2], instrument)}'"
+        raise DataError(f"fee of {name} must be {expected}, was {rate}")
+    return ContextPool(name, amount, **given)
 
 
 def _instrument(values: dict[str, Any], read: list[dict[str, Any]], quantity: Any) -> Instrument:

@@ -12,7 +12,7 @@ from riskroute.core.validation import instance_of
 from riskroute.routers.context import Context
 from riskroute.routers.plan import Plan
 from riskroute.routing.consolidated import ConsolidatedBook
-from riskroute.routing.fees import fee_at, fee_limits, fee_rate
+from riskroute.routing.fees import fee_at, fee_rate
 
 
 class DecisionChild(NamedTuple):
@@ -112,8 +112,8 @@ def price_decision(context: Context, plan: Plan) -> Decision:
     --------
     >>> from riskroute.routers.context import read_context
     >>> from riskroute.routers.rules import SweepRule
-    >>> books = {"venues": {"A": {"bids": [[10.00, 300]], "asks": [[10.02, 300]], "taker": 0.003}}, "pools": {"P": {}}}
-    >>> context = read_context(books, side="sell", shares=200)
+    >>> venue = {"bids": [[10.00, 300]], "asks": [[10.02, 300]], "taker": "0.003 per share"}
+    >>> context = read_context({"venues": {"A": venue}, "pools": {"P": {}}}, side="sell", shares=200)
     >>> decision = price_decision(context, SweepRule().route(context))
     >>> round(decision.cost_if_swept, 6), round(decision.net, 6)
     (2.6, 1999.4)
@@ -153,8 +153,7 @@ def _fee_texts(context: Context, kind: str) -> dict[str, str]:
     """Return the fees of a kind of child, by place."""
     books, instrument = context.books, context.instrument
     if kind in ("ping", "rest"):
-        rows = {pool.name: np.array([pool.fee, 0.0]) for pool in context.pools}
-        return {name: str(fee_rate(row, fee_limits(1)[0, :2], instrument)) for name, row in rows.items()}
+        return {pool.name: pool.fee_text(instrument) for pool in context.pools}
     fees, limits = (
         (books.takers, books.fee_limits[:, :2]) if kind == "take" else (books.makers, books.fee_limits[:, 2:])
     )

@@ -107,7 +107,7 @@ class Plan:
                 whole_number(f"{name} shares of {place}", shares, minimum=0)
         true_or_false("in_turn", self.in_turn)
         if true_or_false("before", self.before) and not self.in_turn:
-            raise InputError("before requires in_turn: it pings pools one after the other")
+            raise InputError("before requires in_turn: simultaneous pings of the whole order could overfill it")
         if self.sent > context.shares:
             raise InputError(f"child orders total {self.sent} shares, expected at most {context.shares}")
         if type(self.take_limits) is not dict:

@@ -123,8 +123,8 @@ class Router(ABC):
     def record_plan(self, context: Context, plan: Plan) -> None:
         """Store the data that `on_fills` needs for an order with a plan made elsewhere; called by `follow`.
 
-        The default stores the router's own decision. If ``plan`` equals that decision, the router must end up in the
-        same state as after `decide`.
+        The base implementation calls `decide` and ignores ``plan``; override it if `on_fills` needs the plan that was
+        sent. If ``plan`` equals the router's own decision, the router must end up in the same state as after `decide`.
         """
         self.decide(context)
 

@@ -202,7 +202,7 @@ class DarkFirstRule(Router):
     --------
     >>> from riskroute.routers.context import read_context
     >>> books = {"venues": {"A": {"bids": [[10.0, 900]], "asks": [[10.02, 900]]}}}
-    >>> books["pools"] = {"P": {}, "Q": {"fee": 0.02}}
+    >>> books["pools"] = {"P": {}, "Q": {"fee": "0.02 per share"}}
     >>> plan = DarkFirstRule().route(read_context(books, side="sell", shares=300))  # Q's fee exceeds the saving
     >>> plan.dark, plan.in_turn, plan.rest
     ({'P': 300}, True, 'sweep')

@@ -2,7 +2,6 @@
 
 from riskroute.routing.allocations import routing_actions as routing_actions
 from riskroute.routing.fees import Fee as Fee
-from riskroute.routing.fees import FeeRate as FeeRate
 from riskroute.routing.fees import FeeSchedule as FeeSchedule
 from riskroute.routing.fees import FeeTier as FeeTier
 from riskroute.routing.fees import load_fees as load_fees

@@ -51,7 +51,8 @@ _BPS = Decimal("0.0001")
 _LARGEST_BPS = 1000  # a larger fee is probably in other units
 _LARGEST_PER_SHARE = 10  # the same, for shares
 _FORMS = "such as '0.0030 per share', '10 bps' or '0.85 per contract + 1 bps'"
-_NUMBER = r"[+-]?(?:\d[\d,_]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
+# commas only between groups of three digits, so that a decimal comma is an error: "0,003" is not 3
+_NUMBER = r"[+-]?(?:[1-9]\d{0,2}(?:,\d{3})+|\d+)?(?:(?<=\d)\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 _TERM = re.compile(rf"({_NUMBER})\s*(?:(bps|%)|(?:([^\W\d]\S*)\s+)?per\s+(\S.*))")
 _AMOUNT = re.compile(rf"({_NUMBER})\s+(\S+)")
 
@@ -299,15 +300,16 @@ class Fee:
         if rate.currency and self.currency and rate.currency != self.currency:
             raise InputError(f"{name} must be in {self.currency}, the currency of its entry, was in {rate.currency}")
         currency = rate.currency or self.currency or instrument.currency
+        if not rate.amount and rate.minimum is None and rate.maximum is None:
+            return Decimal(1)
         if currency == instrument.currency:
             if self.conversion not in (None, 1):
                 raise InputError(f"{name} needs no conversion: it is in {currency}, the quote currency")
-        elif rate.amount or rate.minimum is not None or rate.maximum is not None:
-            if self.conversion is None:
-                expected = f"conversion, the value of 1 {currency} in {instrument.currency}"
-                raise InputError(f"{name} is in {currency}, not {instrument.currency}: add its {expected}")
-            return self.conversion
-        return Decimal(1)
+            return Decimal(1)
+        if self.conversion is None:
+            expected = f"conversion, the value of 1 {currency} in {instrument.currency}"
+            raise InputError(f"{name} is in {currency}, not {instrument.currency}: add its {expected}")
+        return self.conversion
 
 
 def fee_rate(row: Floats, limits: Floats, instrument: Instrument) -> FeeRate:

@@ -56,7 +56,7 @@ class _WorkCache(Protocol[Result]):
     """Store of the results of finished tasks, by task."""
 
     def has(self, task: Any, /) -> bool:
-        """Return whether a task is finished."""
+        """Return whether the result of a task is stored."""
 
     def put(self, task: Any, result: Result, /) -> None:
         """Store a result."""

@@ -419,11 +419,12 @@ def _context(rng: np.random.Generator, number: int) -> Context:
     for v in range(int(rng.integers(2, 6))):
         best, depth = 2000 - int(rng.integers(0, 3)), int(rng.integers(0 if v else 1, 4))
         sizes = rng.integers(1, 20, (2, depth)) * 50.0
+        bps = (number + v) % 4 * 4 - 4  # some fees are in basis points of the price
         venues[f"V{v}"] = {
             "bids": [[(best - level) / 100, float(sizes[0, level])] for level in range(depth)],
             "asks": [[(best + 2 + level) / 100, float(sizes[1, level])] for level in range(depth if v != 1 else 0)],
-            "taker": float(rng.integers(-20, 31)) / 1e4,
-            "maker": float(rng.integers(-30, 21)) / 1e4,
+            "taker": f"{int(rng.integers(-20, 31)) / 1e4:.4f} per share + {bps} bps",
+            "maker": f"{int(rng.integers(-30, 21)) / 1e4:.4f} per share + {bps / 2} bps",
         }
     pools = {f"P{k}": {"fee": 0.001 * k} for k in range(int(rng.integers(0, 4)))}
     return read_context(

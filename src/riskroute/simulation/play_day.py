@@ -90,9 +90,9 @@ def spaced_orders(
 class TradingDay:
     """A recorded day and the orders that arrive on it.
 
-    The ``name`` of the day is part of the names of random streams. ``takers``, ``makers (V, 2)`` and ``fee_limits (V,
-    4)`` are fees as in `riskroute.routers.context.ContextBooks`. Limit orders can be posted only with a ``queue``.
-    ``instrument`` is that of all its orders.
+    Random streams are seeded with ``name``: with one seed, days of the same name share their draws. ``takers``,
+    ``makers (V, 2)`` and ``fee_limits (V, 4)`` are fees as in `riskroute.routers.context.ContextBooks`. Limit orders
+    can be posted only with a ``queue``. ``instrument`` is that of all its orders.
     """
 
     name: str

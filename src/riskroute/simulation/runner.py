@@ -359,7 +359,7 @@ class RunnerCache:
             path.unlink(missing_ok=True)
 
     def has(self, task: SimulationTask) -> bool:
-        """Return whether a task is finished."""
+        """Return whether the result of a task is stored."""
         return self._path(task).exists()
 
     def put(self, task: SimulationTask, result: PolicyResult) -> None:

@@ -120,10 +120,11 @@ class BacktestConfig:
         """Start and end of ``hours``; None for the default hours."""
         if self.hours is None:
             return None
+        hours = instance_of("hours", self.hours, str, "two times such as 10:30-11:00")
         try:
-            return parse_clock_hours(instance_of("hours", self.hours, str, "two times such as 10:30-11:00"))
+            return parse_clock_hours(hours)
         except ValueError as error:
-            raise InputError(f"hours must be {error}, was {shown(self.hours)}") from None
+            raise InputError(f"hours must be {error}, was {shown(hours)}") from None
 
     @property
     def latency(self) -> Latency:

@@ -328,7 +328,7 @@ class PlayCache:
         self.folder = folder
 
     def has(self, task: PlayTask) -> bool:
-        """Return whether a task is finished."""
+        """Return whether the result of a task is stored."""
         return task.candidate.begins_as is None and self._is_written(task)
 
     def _is_written(self, task: PlayTask) -> bool:

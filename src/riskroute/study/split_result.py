@@ -255,7 +255,7 @@ class RecordingFacts:
 
 
 @dataclass(frozen=True)
-class MarketFacts:
+class SplitMarketFacts:
     """The market data of a split study."""
 
     origin: str
@@ -276,13 +276,13 @@ class SplitStudyResult:
 
     config: SplitStudyConfig
     versions: dict[str, str]
-    market: MarketFacts
+    market: SplitMarketFacts
     orders: tuple[SplitResultCase, ...]
 
     def __post_init__(self) -> None:
         instance_of("config", self.config, SplitStudyConfig, "a SplitStudyConfig")
         instance_of("versions", self.versions, dict, "a dictionary of versions by name")
-        instance_of("market", self.market, MarketFacts, "the facts about the market")
+        instance_of("market", self.market, SplitMarketFacts, "the facts about the market")
         if not isinstance(self.orders, tuple) or not all(isinstance(one, SplitResultCase) for one in self.orders):
             raise InputError(f"orders must be a tuple of SplitResultCase, was {shown(self.orders)}")
 

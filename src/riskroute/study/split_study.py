@@ -42,12 +42,12 @@ from riskroute.study.config import SplitStudyConfig, changed_config, split_confi
 from riskroute.study.split_result import (
     RECOMMENDED,
     FrontierSplit,
-    MarketFacts,
     PolicyMeasures,
     PolicyOutcome,
     RecordingFacts,
     SampleCount,
     SlotModel,
+    SplitMarketFacts,
     SplitMeasures,
     SplitOutcome,
     SplitResultCase,
@@ -564,11 +564,11 @@ def _policy(name: str, result: SimulationResult, panel: SimulationPanel) -> Poli
     )
 
 
-def _market_facts(data: ImportedBooks, side: str) -> MarketFacts:
+def _market_facts(data: ImportedBooks, side: str) -> SplitMarketFacts:
     """Return the facts about the market data for the report."""
     recordings = {
         one.stem: RecordingFacts(one.snapshots, one.levels, one.deeper, " ".join(one.remarks), one.events, one.source)
         for one in data.recordings
     }
     one = data.recordings[0]
-    return MarketFacts(data.origin, data.symbol, str(one.date), zone_label(one.zone), side, recordings)
+    return SplitMarketFacts(data.origin, data.symbol, str(one.date), zone_label(one.zone), side, recordings)

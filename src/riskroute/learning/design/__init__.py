@@ -1,1 +1,1 @@
-"""G-optimal designs: which actions to play, and how often, to estimate all actions well."""
+"""G-optimal designs: which actions to play how often, to estimate the mean rewards of all actions accurately."""

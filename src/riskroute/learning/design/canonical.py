@@ -1,13 +1,13 @@
 """Canonical choice among optimal designs, the same on every processor.
 
 The optimal information matrix of a set of feature vectors is unique. The weights often are not, in particular on
-symmetric sets; a solver's weights then depend on rounding errors. This module replaces them by
+symmetric sets; a solver's weights then depend on rounding errors. This module replaces them in three steps:
 
-1. the weights of minimum norm (`canonical_least_norm`), which are unique and equal for symmetric actions,
-2. reduced to a smaller support where it is too large (`canonical_weights`), and
-3. rounded to a grid (`on_canonical_grid`), which removes the rounding errors of the computation.
+1. find the optimal weights of minimum norm (`canonical_least_norm`), which are unique and equal for symmetric actions;
+2. if their support is too large, reduce it (`canonical_weights`);
+3. round them to a grid (`on_canonical_grid`), which removes the rounding errors of the computation.
 
-Tolerances of comparisons are far above rounding errors and far below any effect on a design.
+The tolerances of comparisons are far above rounding errors, and too small to change a design noticeably.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from numba import njit
 from riskroute.core.arrays import Integers, Matrix, Vector
 
 CONTACT = 1e-5  # actions with a leverage within this fraction of the largest may carry weight in an optimal design
-_DEPENDENT = 1e-8  # smaller entries of a column are treated as zero; others are about one
+_DEPENDENT = 1e-8  # entries of a column, which are of order one, are treated as zero below this
 _TIE = 1e-7  # relative difference up to which weights and leverages are treated as equal
 
 
 def canonical_products(white: Matrix) -> Matrix:
     """Return the distinct entries of ``z z'`` for every row ``z`` of ``white`` ``(n, r)``, as ``(n, r (r + 1) / 2)``.
 
-    Entries off the diagonal are scaled so that inner products stay the same.
+    Off-diagonal entries are scaled by ``sqrt(2)``, so that inner products equal those of the full matrices.
     """
     row, column = np.triu_indices(white.shape[1])
     entries: Matrix = white[:, row] * white[:, column] * np.where(row == column, 1.0, np.sqrt(2.0))
@@ -35,8 +35,8 @@ def canonical_products(white: Matrix) -> Matrix:
 def canonical_least_norm(rows: Matrix, target: Vector) -> Vector | None:
     """Return non-negative weights ``w`` of minimum norm with ``sum_i w_i rows[i] = target``; None if none were found.
 
-    They are ``max(rows @ multipliers, 0)`` for the multipliers that minimise a convex, piecewise quadratic function
-    (the dual problem), found by Newton steps. ``rows`` is ``(n, q)``.
+    The weights are ``max(rows @ multipliers, 0)``. Newton steps find the multipliers that minimise the dual problem,
+    which is convex and piecewise quadratic. ``rows`` is ``(n, q)``.
     """
     multipliers = _damped_solve(rows, target)
     for _ in range(100):
@@ -81,9 +81,10 @@ def _descent(rows: Matrix, target: Vector, start: Vector, direction: Vector, slo
 def canonical_weights(columns: Matrix, weights: Vector, limit: int) -> Vector:
     """Reduce the support of weights on columns ``(q, n)`` to at most ``limit``, keeping ``columns @ weights``.
 
-    Columns are processed in order. A column that depends on the earlier ones has a unique linear relation to them.
-    Weights move along this relation until one is zero (Caratheodory), in the direction in which their sum falls or, if
-    the sum is constant, in which the weight of the later column falls. Entries of ``columns`` should be of order one.
+    Columns are processed in order. A column that depends linearly on the kept earlier columns has a unique relation to
+    them. Weights move along this relation until one is zero (Caratheodory): in the direction in which their sum falls
+    or, if the sum is constant, in which the weight of the dependent column falls. Entries of ``columns`` should be of
+    order one.
     """
     table = columns.copy()  # after Gauss-Jordan elimination: every column in terms of the basis columns
     weights = weights.copy()

@@ -2,14 +2,14 @@
 
 A design is a distribution ``w`` over actions, with information matrix ``M = sum_i w_i x_i x_i'``. A G-optimal design
 minimises the largest leverage ``x' M^-1 x`` over *all* actions. Kiefer and Wolfowitz (1960): the minimum is the rank of
-the set, and the same design maximises ``log det M``. One scan therefore certifies a design, whatever solver found it:
-``bound`` is its largest leverage, and ``bound / rank - 1`` its relative excess over the optimum.
+the set, and the same design maximises ``log det M``. One scan over all actions therefore certifies a design, whatever
+solver found it: ``bound`` is its largest leverage, and ``bound / rank - 1`` its relative excess over the optimum.
 
-The solver iterates over a working set only. It (1) whitens the coordinates; (2) solves on the working set, by vertex
-exchange (`vertex_exchange`) and then by Newton steps near the optimum (`_newton_polish`); (3) scans every action; (4)
-adds the worst violators to the working set and returns to (2) until there are none; (5) if many designs are optimal,
-chooses a canonical one that does not depend on rounding errors (`canonical`). Its support has at most ``r (r + 1) / 2``
-actions, by Caratheodory's argument.
+The solver iterates over a working set of actions. It (1) whitens the coordinates; (2) solves on the working set, by
+vertex exchange (`vertex_exchange`) and near the optimum by Newton steps (`_newton_polish`); (3) computes the leverages
+of all actions; (4) adds the actions of too large leverage to the working set and returns to (2) until there are none;
+(5) if many designs are optimal, chooses a canonical one that does not depend on rounding errors (`canonical`). Its
+support has at most ``r (r + 1) / 2`` actions for rank ``r``, by Caratheodory's argument.
 
 Every exchange moves weight from the support point of lowest leverage to the point of highest leverage, by the amount
 that maximises ``log det M`` (Boehning 1986). This amount has a closed form, and an exchange costs two rank-one updates.
@@ -55,11 +55,11 @@ def vertex_exchange_root(points: Floats, weights: Floats) -> Floats:
 def vertex_exchange(points: Floats, weights: Floats, tolerance: float, max_steps: int) -> Floats:
     """Improve ``weights`` until no leverage exceeds ``(1 + tolerance) r``, in at most ``max_steps`` exchanges.
 
-    ``points`` ``(n, r)`` should be nearly white; the support of ``weights`` ``(n,)`` must span the space.
+    ``points`` ``(n, r)`` should be nearly white, for accuracy; the support of ``weights`` ``(n,)`` must span the space.
     """
     columns, weights = np.ascontiguousarray(points.T), weights.copy()
     left, (r, n) = max_steps, columns.shape
-    steps = 255  # rank-one updates drift, so inverse and leverages are recomputed after this many
+    steps = 255  # rank-one updates drift, so inverse and leverages are recomputed after this many steps
     while left > 0:
         (matrix, inverse), levers = np.zeros((2, r, r)), np.zeros(n)
         _information(columns, weights, matrix)
@@ -74,7 +74,6 @@ def vertex_exchange(points: Floats, weights: Floats, tolerance: float, max_steps
 
 @njit(cache=True, error_model="numpy")
 def _information(columns: Floats, weights: Floats, matrix: Floats) -> None:
-    """Add the information matrix of the design to ``matrix``."""
     r, n = columns.shape
     for k in range(n):
         if weights[k] > 0:
@@ -188,7 +187,7 @@ def _newton_polish(points: Floats, weights: Floats, tolerance: float) -> tuple[F
 
 
 def _newton_target(white: Floats, candidates: Integers) -> Floats | None:
-    """Return the best weights on the candidate points for the quadratic model of ``log det``; None if not found."""
+    """Return weights on the candidates that maximise the quadratic model of ``log det``; None if the solver fails."""
     rank = white.shape[1]
     anchor = 10.0 * rank  # weight of the row that fixes the sum of the weights at one
     system = np.vstack([canonical_products(white[candidates]).T, np.full(len(candidates), anchor)])
@@ -225,7 +224,7 @@ _EXTREME = 1e75  # columns larger than this, or smaller than its inverse, are sc
 
 @dataclass(frozen=True)
 class Design:
-    """A distribution over actions with a certificate.
+    """A distribution over actions with a certified bound on all leverages.
 
     ``actions`` are the handles of the support and ``weights`` ``(n,)`` their weights, summing to one. Every action of
     the set has leverage at most ``bound``; the smallest possible bound is ``rank``.
@@ -240,7 +239,7 @@ class Design:
         weights = exact_array("weights", self.weights, np.float64, (None,))
         object.__setattr__(self, "weights", weights)
         object.__setattr__(self, "actions", tally_handles(self.actions, len(weights)))
-        if not (isinstance(self.bound, float) and self.bound == np.inf):  # infinite without a certificate
+        if not (isinstance(self.bound, float) and self.bound == np.inf):  # infinite if nothing is certified
             object.__setattr__(self, "bound", real_number("bound", self.bound, minimum=0))
         object.__setattr__(self, "rank", whole_number("rank", self.rank, minimum=0))
 
@@ -289,7 +288,7 @@ def g_optimal(features: Matrix, tolerance: float = 0.01) -> Design:
         index, weights, bound = _canonical(features, to_round, 2.0**24 if tolerance >= 1e-4 else 2.0**40)
     except (DesignError, np.linalg.LinAlgError):
         bound = np.inf
-    if bound > most:  # too ill-conditioned for the canonical design: use any design within the tolerance
+    if bound > most:  # too ill-conditioned for the canonical design: accept any design within the tolerance
         index, weights = _solve(features, to_round, tolerance)
         index, weights = thin_g_optimal(features[index] @ to_round, weights, index)
         bound = float(_scan(features, to_round, features[index] @ to_round, weights).max())
@@ -357,14 +356,14 @@ def _scan(features: Matrix, to_round: Matrix, points: Matrix, weights: Floats) -
 
 
 def _solve(features: Matrix, to_round: Matrix, tolerance: float) -> tuple[ActionBatch, Floats]:
-    """Return the rows and weights of a design within ``tolerance``, by working sets."""
+    """Return rows and weights of a design with an excess of at most ``tolerance``, by growing a working set."""
     n_actions, rank = len(features), to_round.shape[1]
     room = max(8 * rank, 200)
     levers = design_leverages(features, to_round)
     working = _largest(levers, room)
     points = features[working] @ to_round
     start = _spanning_start(points)
-    if start is None:  # the points of largest leverage lie in a subspace: add points that span the space
+    if start is None:  # the points of largest leverage do not span the space: add points that do
         spanning = _spanning_rows(features, to_round)
         working = np.union1d(spanning, working)
         points = features[working] @ to_round
@@ -387,7 +386,7 @@ def _solve(features: Matrix, to_round: Matrix, tolerance: float) -> tuple[Action
 
 
 def _solve_small(points: Matrix, weights: Floats, tolerance: float) -> Floats:
-    """Solve a working set to within ``tolerance``: vertex exchange far from the optimum, Newton steps near it."""
+    """Solve on a working set to an excess of ``tolerance``: vertex exchange first, Newton steps near the optimum."""
     weights = vertex_exchange(points, weights, max(tolerance, _COARSE), _MAX_STEPS)
     if tolerance < _COARSE:
         weights, reached = _newton_polish(points, weights, tolerance)
@@ -434,8 +433,8 @@ def thin_g_optimal(points: Matrix, weights: Floats, index: ActionBatch) -> tuple
     """Drop points until at most ``r (r + 1) / 2`` remain, never raising a leverage (Caratheodory).
 
     More points than that have a linear relation ``sum_i v_i y_i y_i' = 0``. Moving the weights along ``-v`` until one
-    is zero leaves the information matrix unchanged; with the sign of ``v`` chosen so that the total weight does not
-    grow, rescaling the weights to sum to one can only add information.
+    is zero leaves the information matrix unchanged. The sign of ``v`` is chosen so that the total weight does not grow,
+    so rescaling the weights to sum to one can only add information.
     """
     limit = points.shape[1] * (points.shape[1] + 1) // 2
     if int((weights > 0).sum()) > limit:

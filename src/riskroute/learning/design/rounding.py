@@ -22,7 +22,7 @@ def _weights(weights: Floats) -> Floats:
 
 
 def round_up_counts(weights: Floats, rounds: float) -> Integers:
-    """Round ``rounds * weights`` up, as in the paper (eq. for n_a); the total may exceed ``rounds``."""
+    """Round ``rounds * weights`` up, as the paper defines ``n_a``; the total may exceed ``rounds``."""
     rounds = real_number("rounds", rounds, minimum=0, maximum=LARGEST)
     return _ceil(rounds * _weights(weights))
 

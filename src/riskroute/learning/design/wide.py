@@ -1,9 +1,9 @@
 """Designs on points with many coordinates, the same on every processor.
 
 The canonical choice among optimal designs needs ``r (r + 1) / 2`` table entries per point (`canonical`), which exceeds
-memory for hundreds of coordinates. Here vertex exchange (see `vertex_exchange`) stops slightly above the optimum and
-stores only the points. Its result depends on comparisons of rounded numbers. Compiled loops therefore add in a fixed
-order, unlike BLAS, whose rounding depends on the processor.
+memory for hundreds of coordinates. Here vertex exchange stores only the points and stops slightly above the optimum
+(see `riskroute.learning.design.g_optimal.vertex_exchange`). The result depends on comparisons of rounded numbers.
+Compiled loops therefore add in a fixed order; the rounding of BLAS depends on the processor.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ class WideDesign:
 def wide_design(features: Matrix, tolerance: float, start: Vector | None = None) -> WideDesign:
     """Return a design on the rows of ``features`` ``(n, d)`` whose largest leverage is at most ``(1 + tolerance) r``.
 
-    The search starts from ``start`` if its support spans the space, else from equal weights on a spanning set.
+    The search starts from the weights ``start`` if their support spans the space, else from equal weights on a spanning
+    set.
     """
     size = np.abs(features).max(axis=0)
     columns = np.ascontiguousarray((features / np.where(size > 0, size, 1.0)).T)

@@ -1,19 +1,20 @@
 """The recommended policy: information-directed exploration that stops when it no longer pays.
 
-A plan follows from the posterior of the coefficients in four steps.
+Every plan is computed from the posterior of the coefficients in four steps:
 
 1. *Rivals.* The leader is the greedy action under the posterior mean. Its rivals are the best actions of posterior
-   draws. Half the draws are repeated at two or three times their distance from the mean, to include unlikely rivals.
+   draws. To include unlikely rivals, half the draws are used again at two or three times their distance from the mean.
 2. *Loss.* Committing to the leader has an expected loss per round: the mean over the draws of the gap between the
    leader and the best action.
 3. *Cost and worth.* A round of a rival costs its expected gap to the leader, plus the squared difference of their
    means, since switching between means adds to the variance of a path. The worth of a round (value of information) is
-   the reduction in expected loss from observing it; it falls as the posterior narrows. A rival is ruled out if it costs
-   at least its worth, averaged over variances down to zero, times `patience` times the remaining rounds.
-4. *Mixture.* Among the mixtures of the leader with one rival, the policy plays the one with the smallest
-   ``(loss + part * cost)^2 / worth of the mixture``: information-directed sampling (Russo and Van Roy 2014). A plan is
-   filled in a few portions, each as if the earlier portions had been observed. When all rivals are ruled out, the
-   leader is played in longer plans.
+   the reduction in expected loss from observing its reward; it falls as the posterior narrows. A rival is ruled out if
+   its cost is at least its worth times `patience` times the remaining rounds, with the worth averaged over posterior
+   variances from the current one down to zero.
+4. *Mixture.* The policy mixes the leader with one rival, which gets a fraction ``part`` of the rounds. It chooses rival
+   and fraction to minimise ``(loss + part * cost)^2 / worth of the mixture``: information-directed sampling (Russo and
+   Van Roy 2014). A plan is built in a few portions. Every portion is chosen under the posterior covariance that would
+   result from observing the earlier portions. When all rivals are ruled out, the leader is played in longer plans.
 """
 
 from __future__ import annotations
@@ -50,13 +51,13 @@ class Adaptive(LinearPolicy):
     draws : int
         Posterior draws per plan.
     portions : int
-        Portions in which a plan is filled, each as if the earlier portions had been observed.
+        Portions per plan; each is chosen under the posterior covariance that would result from the earlier ones.
     budget : float, optional
         Largest allowed gap in expected mean-variance between a played action and the leader, once there is a
         posterior (with a `prior`: from the first round). Default: no limit.
     assumed_size : float
-        Prior standard deviation of the coefficients, in standard deviations of the noise, see `expected`; 0: no such
-        prior.
+        Size of the coefficients that the default prior assumes, relative to the paper's norm bounds (see `expected`).
+        At 0 there is no default prior.
     growth, start_rounds, prior
         See `LinearPolicy`. ``growth`` is multiplied by 4 after a plan without exploration, and by ``12 / dim``
         in more than 12 dimensions.
@@ -96,11 +97,12 @@ class Adaptive(LinearPolicy):
     def expected(self) -> Belief | None:
         """Return the prior; default: a zero-mean Gaussian whose width follows from the paper's norm bounds.
 
-        With features of norm one, the paper bounds the norm of the mean coefficients by one standard deviation of the
-        noise, and the norm of the variance coefficients by the base variance. The default prior has these as standard
-        deviations (the second times ``sqrt(2)``), times ``assumed_size``. It matters most for small features, where
-        rewards are least informative. Like a given prior, it is down-weighted if rewards contradict it; unlike a given
-        prior, it does not replace the first plan's design. Without base variance, there is no default prior.
+        For features of norm one, the paper bounds the norm of the mean coefficients by one standard deviation of the
+        noise, and the norm of the variance coefficients by the base variance. These bounds (the second times
+        ``sqrt(2)``), multiplied by ``assumed_size``, are the standard deviations of the default prior. It matters most
+        for small features, since rewards carry least information about their coefficients. Like a given prior, it is
+        down-weighted if rewards contradict it; unlike with a given prior, the first plan is still an optimal design.
+        Without base variance, there is no default prior.
         """
         noise, actions = self.setting.base_variance, self.setting.actions
         norm = actions.largest_norm()
@@ -131,7 +133,7 @@ class Adaptive(LinearPolicy):
 
     @property
     def due(self) -> int:
-        # without exploration there is little to update: plans are four times as long
+        # without exploration there is little to learn: plans are four times as long
         return super().due * (4 if self.calm else 1)
 
     @property
@@ -140,7 +142,7 @@ class Adaptive(LinearPolicy):
         return self.growth * min(12 / self.setting.actions.dim, 1.0)
 
     def duel(self, belief: Belief, features: Matrix, loss: float) -> AdaptiveDuel:
-        """Return the duel between leader and rivals, with features ``(n, dim)``, the leader first."""
+        """Return the choice between leader and rivals with ``features`` ``(n, dim)``, the leader's first."""
         return AdaptiveDuel(self, belief, features, loss)
 
     def ahead(self) -> int:
@@ -159,7 +161,7 @@ class Adaptive(LinearPolicy):
 
 
 def _candidate_scores(center: Vector, covariance: Matrix, normals: Matrix) -> Matrix:
-    """Return as rows the posterior mean, the draws that ``normals`` ``(n, dim)`` map to, and some widened draws."""
+    """Return as rows the posterior mean, posterior draws made from ``normals`` ``(n, dim)``, and some widened draws."""
     drawn = draw_gaussian(center, covariance, normals)
     # every fourth draw at twice its distance from the mean, and its successor at three times: unlikely rivals
     widened = [center + factor * (drawn[k::4] - center) for k, factor in enumerate((2.0, 3.0))]

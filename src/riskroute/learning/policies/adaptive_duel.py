@@ -1,7 +1,8 @@
-"""The duel between the leader and its rivals in `riskroute.learning.policies.adaptive`.
+"""Choice between the leader and its rivals (steps 3 and 4 of `riskroute.learning.policies.adaptive`).
 
-The worth of an action depends on the covariance only through its products with two feature vectors. The kernels compute
-these once per plan; a hypothetical observation changes each by a product of two numbers.
+The worth of an action depends on the posterior covariance ``C`` only through products ``x' C y`` of two feature
+vectors. Kernels compute these products once per plan. A hypothetical observation changes each of them by a product of
+two numbers, so no further matrix product is needed.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from riskroute.learning.policies.adaptive import Adaptive
 
 CAUTION = 2.0  # factor on ``log N / n`` in the inflation of variances, see `AdaptiveDuel`
-ENOUGH = 20.0  # a portion explores until the variance of a rival's score has fallen by this factor
+ENOUGH = 20.0  # a portion plays a rival until the variance of its score has fallen about this many times
 
 
 @njit(cache=True, error_model="numpy")
@@ -43,26 +44,28 @@ def duel_leader_loss(drawn: Matrix, features: Matrix, place: Integers) -> float:
 class AdaptiveDuel:
     """Information-directed choice between the leader (number 0) and its rivals.
 
-    A rival whose gap has posterior mean ``l`` and standard deviation ``s`` adds an expected loss of ``s psi(l / s)``
-    per round with ``psi(z) = phi(z) - z Phi(-z)``; its derivative in ``s^2`` is ``phi(l / s) / (2 s)`` now, and ``psi(l
-    / s) / s`` on average until ``s`` is zero. Rivals overlap: if one is better than the leader, others often are too.
-    The losses to single rivals are therefore scaled so that they add up to the total loss.
+    A rival whose gap to the leader has posterior mean ``l`` and standard deviation ``s`` adds an expected loss of ``s
+    psi(l / s)`` per round, with ``psi(z) = phi(z) - z Phi(-z)``. The derivative of this loss in ``s^2`` is ``phi(l / s)
+    / (2 s)``; averaged over variances from ``s^2`` down to zero it is ``psi(l / s) / s``. Rivals overlap: if one is
+    better than the leader, others often are too. The losses of single rivals are therefore scaled so that they add up
+    to the total loss.
 
     Squared residuals are far from Gaussian: with probability ``1 / N``, an average of ``n`` of them is off not only by
-    the Gaussian ``sqrt(log N / n)`` but by ``log N / n`` as well, up to constants. The variance of a difference whose
-    posterior is as precise as after ``n`` rewards of the rival is therefore multiplied by ``1 + 2 log N / n``, where
-    ``N`` is the number of rounds that a mistake would last.
+    the Gaussian ``sqrt(log N / n)`` but by ``log N / n`` as well, up to constants. The variance of a rival's gap is
+    therefore multiplied by ``1 + 2 log N / n``. Here ``n`` is the number of the rival's rewards that would give the
+    posterior its precision, and ``N`` the number of rounds that a wrong decision would last.
 
-    Late portions are long. Where means lie many noise deviations apart, a few rounds of a rival determine its
+    Late portions are long. If means lie many noise deviations apart, a few rounds of a rival determine its
     mean-variance, and hundreds would cost more than the rest of the run. In each portion a rival is therefore played
-    only until the posterior variance of its mean-variance has fallen to 5 %, and the leader in the other rounds.
+    only until the posterior variance of its mean-variance has fallen to 5 % of its value; the leader is played in the
+    other rounds.
     """
 
     def __init__(self, policy: Adaptive, belief: Belief, features: Matrix, loss: float) -> None:
         self.given = policy, belief, features, loss
 
     def fill(self, rng: np.random.Generator, portions: Integers) -> Integers:
-        """Return each action's rounds in a plan filled in ``portions``, each as if earlier ones had been observed."""
+        """Return the rounds of each action in a plan; ``portions`` holds the rounds of each portion."""
         policy, belief, features, loss = self.given
         setting, ahead = policy.setting, policy.ahead()
         rounds, budget = float(policy.patience) * ahead, math.inf if policy.budget is None else float(policy.budget)
@@ -106,7 +109,7 @@ _BEHIND, _COST, _NOISE, _SQUARED, _LEVER, _DEVIATION, _LOSS, _SLOPE, _MEAN_SLOPE
 
 @njit(cache=True, error_model="numpy")
 def _update_losses(table: Matrix, n: int, caution: float) -> None:
-    """Write each rival's expected loss and its slope in the posterior variance: now, and on average down to zero."""
+    """Write each rival's expected loss, and the loss's derivative in the posterior variance: current and averaged."""
     for k in range(1, n):  # separate loops for square roots and quotients let the compiler vectorise them
         squared = table[_SQUARED, k]
         squared = squared * (1 + caution * squared / table[_NOISE, k])
@@ -137,7 +140,7 @@ def _begin(
     table: Matrix,
     products: Matrix,
 ) -> None:
-    """Write features and differences to the leader as columns, the posterior covariances of the two, and the table."""
+    """Write ``columns`` (features, then differences to the leader), products ``x' C y`` of the two, and ``table``."""
     n, dim = features.shape
     for k in range(n):
         behind, cost, variance = 0.0, 0.0, base_variance
@@ -182,7 +185,7 @@ def _begin(
 def _imagine(
     features: Matrix, covariance: Matrix, columns: Matrix, table: Matrix, chosen: int, rounds: int, seen: Matrix
 ) -> None:
-    """Update covariance and table as if an action had been observed; write the update of the products to ``seen``."""
+    """Update covariance and table as if ``chosen`` had been observed; write the update of the products to ``seen``."""
     n, dim = features.shape
     blur, along, apart = np.zeros(dim), seen[0], seen[1]
     for k in range(len(along)):

@@ -19,7 +19,6 @@ from riskroute.learning.tally import Tallies, merge_tallies_compiled
 
 
 def _check_counts(name: str, value: Any, policy: Policy) -> None:
-    """Require non-negative rounds per arm that add up to the rounds played."""
     counts = exact_array(name, value, np.int64, (policy.setting.actions.size,))
     if counts.min() < 0 or int(counts.sum()) != policy.played:
         raise InputError(f"{name} must be non-negative with a sum of {policy.played} rounds, had {int(counts.sum())}")
@@ -67,11 +66,11 @@ class ArmPolicy(Policy):
         return np.where(seen, value, np.inf)
 
     def arm(self, position: int | np.intp) -> Action:
-        """Return the handle of the arm at a position."""
+        """Return the handle of the arm at ``position`` in the listed set."""
         return self.arms.action(int(position))
 
     def first_tries(self) -> Plan | None:
-        """Return a plan that plays every unplayed arm once; None if all were played."""
+        """Return a plan that plays every unplayed arm once; None if every arm was played."""
         unplayed = self.handles[self.counts == 0]
         return Plan(unplayed, np.ones(len(unplayed), dtype=np.int64)) if len(unplayed) else None
 
@@ -87,7 +86,7 @@ class IndexPolicy(ArmPolicy):
     """Index policy: plays every arm once, then the arm with the lowest index in every round.
 
     The index of an arm played ``n`` times is its empirical mean-variance minus ``bonus / sqrt(n)``. Subclasses define
-    the bonus, which is the same for all arms and a function of the rounds played alone. A subclass that overrides
+    the bonus, which is the same for all arms and depends only on the number of rounds played. A subclass that overrides
     nothing else is simulated by a compiled kernel (`riskroute.simulation.runner`), which makes the same decisions.
     """
 
@@ -96,7 +95,7 @@ class IndexPolicy(ArmPolicy):
         """Return the confidence width of an arm played once, after ``played`` rounds in total."""
 
     def changes(self, rounds: int) -> list[int]:
-        """Return the values of ``played`` below ``rounds`` at which the bonus may change; default: all."""
+        """Return the values of ``played`` below ``rounds`` at which the bonus may change; default: all values."""
         return list(range(rounds))
 
     def bonuses(self, rounds: int) -> Floats:

@@ -20,7 +20,7 @@ from riskroute.learning.tally import Tallies
 
 @dataclass(kw_only=True)
 class Oracle(Policy):
-    """Regret comparator: plays a schedule of ``(first round, action)``, with rounds counted from 0."""
+    """Comparator of regret: plays a schedule of pairs ``(first round, action)``; rounds count from 0."""
 
     name: ClassVar[str] = "oracle"
     unit_free: ClassVar[bool] = True
@@ -86,7 +86,7 @@ class Greedy(Policy):
     Parameters
     ----------
     tries : int
-        Rounds for each action of the design at the start.
+        Rounds of each action of the design in the first plan.
     growth : float
         Estimates are updated when the number of rounds has grown by this fraction.
     ridge : float

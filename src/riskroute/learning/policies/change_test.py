@@ -53,7 +53,7 @@ class ChangeTest(Adaptive):
 
     name: ClassVar[str] = "change-test"
     spans: ClassVar[tuple[int, ...]] = (1, 2, 4, 8, 16)  # numbers of latest plans tested together
-    enough_rewards: ClassVar[float] = 100.0  # rewards that a posterior variance needs before it is tested
+    enough_rewards: ClassVar[float] = 100.0  # effective sample size from which a posterior is tested
 
     check_every: int = parameter(250, whole_number)
     level: float = parameter(1e-6, real_number, above=0, below=1)
@@ -85,7 +85,7 @@ class ChangeTest(Adaptive):
         self.gather()
 
     def gather(self) -> None:
-        """Join settled and recent observations; too many rows of settled observations are folded into a posterior."""
+        """Join settled and recent observations; fold the settled ones into the base posterior if they are many."""
         if len(self.settled) > MOST_ROWS:
             self.base = self.believed(self.settled)
             self.settled = Observations.none(self.setting.actions.dim)
@@ -130,7 +130,7 @@ class ChangeTest(Adaptive):
         return None
 
     def _rewards_behind(self, before: Belief, latest: Observations) -> Vector:
-        """Return the effective number of rewards in the posterior variance of each row."""
+        """Return the effective sample size behind the posterior variance of each row, in rewards."""
         believed = latest.features @ before.var_coef + self.setting.base_variance
         variance = np.maximum(believed, LEAST_VARIANCE * before.variance)
         blur = np.einsum("ij,ij->i", latest.features, np.linalg.solve(before.var_precision, latest.features.T).T)
@@ -138,7 +138,7 @@ class ChangeTest(Adaptive):
         return np.asarray(2 / np.maximum(blur / variance**2, 1e-12))
 
     def _distance(self, before: Belief, latest: Observations) -> tuple[float, int]:
-        """Return the squared distance of means and variances from the posterior, and how many of them were compared."""
+        """Return the squared distance of means and variances from the posterior, and its degrees of freedom."""
         floor = LEAST_VARIANCE * before.variance
         believed = latest.features @ before.var_coef + self.setting.base_variance
         variance = np.maximum(believed, floor)

@@ -1,11 +1,12 @@
 """`adaptive` with a proven regret bound, restricted to the actions that a short exploration cannot rule out.
 
-1. *Explore.* A G-optimal design is played for a small fraction, `strength`, of the rounds that balance the cost of
-   exploration against the remaining uncertainty. `adaptive` learns from these rewards too. The step is skipped if it
+1. *Explore.* A G-optimal design is played for `strength` times the number of rounds that balances the cost of
+   exploration against the remaining uncertainty. `adaptive` also learns from these rewards. The step is skipped if it
    would not lower the bound.
-2. *Eliminate.* Least squares on these rewards alone estimates the mean-variance of every action, with an error bounded
-   with probability ``1 - 1/T``. Actions whose estimate exceeds the best by more than twice the bound are eliminated.
-3. *Play.* `adaptive` continues with the survivors. The gap of each of them is at most four times the error bound.
+2. *Eliminate.* Least squares on these rewards alone estimates the mean-variance of every action. With probability ``1 -
+   1/T`` no error exceeds a known bound. Actions whose estimate exceeds the best by more than twice this bound are
+   eliminated.
+3. *Play.* `adaptive` continues with the survivors, whose gaps are at most four times the error bound.
 4. *Commit.* Switching between actions of different means adds to the variance of a path. Once the rounds on actions
    other than the most played one exceed what the guarantee allows, the most played action is played to the end.
 """
@@ -79,11 +80,11 @@ class _ConfidenceBounds:
         return self.gap + self.mean_difference * self.mean_difference
 
     def confidence(self, check: int) -> float:
-        """Return ``u`` such that ``exp(-u)``, summed over both signs, all actions and all checks, is ``1/T``."""
+        """Return ``u`` such that ``exp(-u)``, added over both signs, all actions and all checks, is at most ``1/T``."""
         return self.log_actions + math.log(2 * check * (check + 1)) + math.log(self.horizon)
 
     def width(self, rounds: float, check: int, ratio: float = 1.0) -> float:
-        """Bound the errors of all estimates at check number ``check``; ``ratio`` is the largest ``n / (n - 1)``."""
+        """Bound the errors of all estimates at check number ``check``; ``ratio``: largest ``n / (n - 1)`` of counts."""
         u, lever = self.confidence(check), self.leverage / rounds
         return math.sqrt(2 * u * lever * self._noise(ratio)) + 2 * ratio * self.variance * u * lever
 
@@ -93,7 +94,7 @@ class _ConfidenceBounds:
 
     @property
     def balanced_rounds(self) -> float:
-        """Exploration rounds that solve ``round_cost * n = 4 T width``, with only the leading term of the width."""
+        """Rounds ``n``, at most ``T``, that solve ``round_cost * n = 4 T width`` for the leading term of the width."""
         leading = math.sqrt(2 * self.confidence(1) * self.leverage * self._noise())
         logarithm = math.log(4 * self.horizon) + math.log(leading) - math.log(self.round_cost)
         return math.exp(min(logarithm * 2 / 3, math.log(self.horizon)))
@@ -137,7 +138,7 @@ class Guarded(Adaptive):
     var_bound : float, optional
         Bound on the norm of the coefficients of the variance. Default: the base variance, as in the paper. If that is
         0, there is no guarantee, and the policy is plain `Adaptive`.
-    growth, start_rounds, prior, patience, draws, portions, budget
+    growth, start_rounds, prior, patience, draws, portions, budget, assumed_size
         See `Adaptive`.
 
     Examples
@@ -164,7 +165,7 @@ class Guarded(Adaptive):
     var_bound: float | None = parameter(None, valid_magnitude, above=0)
 
     explored: Tallies | None = memory(None)  # tallies of the design's actions
-    cuts: list[tuple[Floats, float]] = memory(None, check_state_cut)  # score and tolerance of every elimination
+    cuts: list[tuple[Floats, float]] = memory(None, check_state_cut)  # score and tolerance of each elimination
     main: Action | None = memory(None, check_state_member)  # the action with the most rounds, by majority vote
     lead: int = memory(0, check_state_round)  # rounds of `main` not offset by rounds of other actions
     away: int = memory(0, check_state_round)  # bound on the rounds of other actions since exploration ended
@@ -211,11 +212,10 @@ class Guarded(Adaptive):
 
     @property
     def exploration(self) -> int:
-        """Exploration rounds, unless a single action survives earlier; 0 if exploration would not lower the bound."""
+        """Planned exploration rounds, unless one action is left earlier; 0 if exploration would not lower the bound."""
         return int(self._design_counts(len(self.checks)).sum()) if self.checks else 0
 
     def _last_width(self) -> float:
-        """Return the error bound of the estimates at the end of exploration."""
         if not self.checks:
             return math.inf
         return self.bounds.width(self.checks[-1], len(self.checks), _ratio(self._design_counts(len(self.checks))))
@@ -260,7 +260,6 @@ class Guarded(Adaptive):
 
     @contextmanager
     def _among_survivors(self) -> Iterator[None]:
-        """Restrict the action set of `Adaptive` to the survivors."""
         whole = self.setting
         self._setting = dataclasses.replace(whole, actions=self.survivors)
         try:

@@ -18,16 +18,16 @@ from riskroute.learning.policies.linear_policy import RiskNeutralPolicy
 class LinUcb(RiskNeutralPolicy):
     """Risk-neutral policy that plays the action with the largest upper confidence bound on its mean.
 
-    Rewards are weighted by their inverse estimated variance, so the theory for unit variance applies. The bound is the
-    estimate plus ``width`` standard deviations, with ``width = sqrt(2 log(1 / delta) + log(det V / det V_0))``, where
-    ``V`` is the information matrix and ``V_0`` that of the vague prior, scaled to the typical variance.
+    The bound is the estimate plus ``width`` standard deviations, with ``width = sqrt(2 log(1 / delta) + log(det V / det
+    V_0))``. ``V`` is the information matrix and ``V_0`` that of the vague prior, scaled to the typical variance. This
+    is the published width for unit variance; here rewards are weighted by their inverse estimated variances.
 
     Parameters
     ----------
     delta : float
-        Probability that a bound fails in any round.
+        Probability that the bound fails in any round.
     width : float, optional
-        Standard deviations added to the estimate. Default: the formula above.
+        Standard deviations added to the estimate. Default: the published width.
     growth, start_rounds, prior
         See `LinearPolicy`.
 

@@ -1,4 +1,4 @@
-"""Base class of policies that learn both coefficient vectors from all rewards, on action sets of any size."""
+"""Base class of policies that learn the coefficients of mean and variance from all rewards, on sets of any size."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ MOST_ROWS = 512  # most rows of observations; with more, they are folded into a 
 
 @dataclass(kw_only=True)
 class LinearPolicy(Policy):
-    """Base class that keeps observations by feature vector and refits a Gaussian posterior on a schedule.
+    """Base class that stores observations by feature vector and refits a Gaussian posterior on a schedule.
 
     Without a ``prior``, the first plan is an optimal design of ``start_rounds`` rounds per dimension. Afterwards, the
-    posterior is refitted whenever the number of rewards has grown by the fraction ``growth``; plans in between need no
-    feedback. Subclasses implement `explore`, which proposes these plans.
+    posterior is refitted whenever the number of rewards has grown by the fraction ``growth``, and a plan lasts from one
+    refit to the next. Subclasses implement `explore`, which proposes these plans.
 
     Parameters
     ----------
@@ -44,8 +44,8 @@ class LinearPolicy(Policy):
     start_rounds : int
         Rounds per dimension of the first plan.
     prior : Belief, optional
-        Posterior from earlier days: the `belief` of another policy, possibly `Belief.weakened`, over features of the
-        same scale. It is down-weighted if rewards contradict it.
+        Posterior from earlier days: the `belief` of another policy over features of the same scale, perhaps
+        down-weighted by `Belief.weakened`. It is down-weighted further if rewards contradict it.
     """
 
     needs_horizon: ClassVar[bool] = False
@@ -75,16 +75,16 @@ class LinearPolicy(Policy):
         self.observations = Observations.none(actions.dim)
 
     def expected(self) -> Belief | None:
-        """Return the informative prior, which is added to the vague prior; None: no informative prior."""
+        """Return the informative prior, used in addition to the vague prior; None if there is none."""
         return self.prior
 
     @property
     def surprise(self) -> float:
-        """Standard deviations by which rewards may differ from the prior before it is down-weighted."""
+        """Standard deviations by which rewards may differ from the prior before the prior is down-weighted."""
         return SURPRISE
 
     def in_doubt(self, base: Belief) -> bool:
-        """Return whether ``base`` is still the prior, which rewards may contradict."""
+        """Return whether ``base`` is still the prior; once observations are folded in, it is not down-weighted."""
         return self.prior is not None and np.array_equal(base.mean_coef, self.prior.mean_coef)
 
     def in_units(self, factor: float) -> Self:
@@ -133,7 +133,7 @@ class LinearPolicy(Policy):
         self.observations = self.observations.joined(news)
 
     def refresh(self) -> None:
-        """Refit the posterior."""
+        """Refit the posterior to all observations."""
         self.fresh = 0.0
         self.belief = self.believed(self.observations)
         self.sum_up()
@@ -145,11 +145,11 @@ class LinearPolicy(Policy):
             self.observations = Observations.none(self.setting.actions.dim)
 
     def believed(self, observations: Observations) -> Belief:
-        """Return the posterior given the base posterior and some observations."""
+        """Return the posterior after ``observations``, given the base posterior."""
         base, variance = self.base, self.setting.base_variance
         if base is not None and self.in_doubt(base):
             base = temper_prior(base, observations, base_variance=variance, vague=self.vague, surprise=self.surprise)
-        unit = self.setting.risk_tolerance**2 or 1.0  # the risk tolerance is known and has the unit of rewards
+        unit = self.setting.risk_tolerance**2 or 1.0  # has the unit of a variance
         return fit_belief(observations, base_variance=variance, vague=self.vague, prior=base, unit=unit)
 
     def recommend(self) -> Action:

@@ -12,18 +12,18 @@ from riskroute.learning.policies.arm_policy import IndexPolicy
 
 @dataclass(kw_only=True)
 class MvUcb(IndexPolicy):
-    """Index policy with a lower confidence bound whose confidence level rises with the rounds played; needs no horizon.
+    """Index policy with a lower confidence bound that grows wider with the rounds played; needs no horizon.
 
     The index of an arm played ``n`` times in ``t`` rounds is its empirical mean-variance minus ``b sqrt(log(t) / n)``
     with ``b = scale * sqrt(exponent / concentration)``; by default ``b = sqrt(3) (2 + risk_tolerance) / sqrt(2)``, as
-    in Zhu and Tan (2020). Between refreshes ``t`` is constant, so that most rounds change only one index.
+    in Zhu and Tan (2020). ``t`` is updated only at refreshes, so most rounds change the index of one arm only.
 
     Parameters
     ----------
     scale : float, optional
-        Default: ``2 + risk_tolerance``.
+        Factor ``scale`` in ``b``. Default: ``2 + risk_tolerance``.
     exponent : float
-        A bound fails with probability about ``t^-exponent`` in round ``t``; 3 in the original.
+        A bound fails in round ``t`` with a probability of about ``t^-exponent``; 3 as published.
     concentration : float
         Constant ``a`` of the tail bound: the mean of ``n`` rewards deviates by more than ``x`` with probability at most
         ``2 exp(-a n x^2)``.

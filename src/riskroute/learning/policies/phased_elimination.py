@@ -17,19 +17,20 @@ from riskroute.learning.tally import Tallies
 class PhasedElimination(PhasedPolicy):
     """Risk-neutral successive elimination: maximises the mean and ignores the variance.
 
-    Phase ``l`` plays a design with bound ``g`` for ``2 v g log(K l (l + 1) / delta) / eps^2`` rounds, ``eps = 2^-l``,
-    fits the mean by least squares, and eliminates actions whose mean is more than ``2 eps`` below the best.
+    With ``eps = 2^-l``, phase ``l`` plays a design whose leverages are at most ``g`` for ``2 v g log(K l (l + 1) /
+    delta) / eps^2`` rounds. It fits the mean by least squares and eliminates actions whose mean is more than ``2 eps``
+    below the best.
 
     Parameters
     ----------
     constant : float
-        Factor on the length of all phases; 1 in the original.
+        Factor on the length of all phases; 1 as published.
     noise_variance : float, optional
         Bound ``v`` on the variance of rewards. Default: the base variance, or 1 if that is 0.
     delta : float, optional
-        Probability of failure. Default: ``1/T``.
+        Probability that a confidence bound fails. Default: ``1/T``.
     design_tolerance : float
-        Relative excess allowed in the optimal designs.
+        Largest relative excess of a design's bound over the optimum.
 
     Examples
     --------

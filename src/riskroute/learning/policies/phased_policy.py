@@ -28,8 +28,8 @@ class PhasedPolicy(Policy):
 
     design_tolerance: float = parameter(0.01, real_number, above=0, maximum=10)
 
-    cuts: list[tuple[Floats, float]] = memory(None, check_state_cut)  # score and tolerance of every elimination
-    score: Floats | None = memory(None, check_state_vector)  # estimated score behind the recommendation
+    cuts: list[tuple[Floats, float]] = memory(None, check_state_cut)  # score and tolerance of each elimination
+    score: Floats | None = memory(None, check_state_vector)  # score behind the recommendation
 
     @abstractmethod
     def _phase_rounds(self) -> float:

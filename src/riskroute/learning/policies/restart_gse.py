@@ -31,8 +31,8 @@ class RestartGse(Policy):
     Parameters
     ----------
     mode : str
-        ``theory`` divides ``budget`` rounds per cycle between the halvings (at least one round
-        each); ``practical`` gives every halving at least as many rounds as its design has actions.
+        ``theory`` divides the ``budget`` of a cycle between the halvings, at least one round each. ``practical`` gives
+        every halving at least as many rounds as its design has actions.
     cycle : int, optional
         Rounds per cycle. Default: ``ceil(T^(2/3))``.
     budget : int, optional
@@ -40,7 +40,7 @@ class RestartGse(Policy):
     objective : str
         ``mean``, as in the paper's non-stationary setting, or ``mean-variance``.
     design_tolerance : float
-        Relative excess allowed in the optimal designs.
+        Largest relative excess of a design's bound over the optimum.
 
     Examples
     --------
@@ -68,7 +68,7 @@ class RestartGse(Policy):
     design_tolerance: float = parameter(0.01, real_number, above=0, maximum=10)
 
     cycle_start: int = memory(0, check_state_round)
-    halvings: list[Floats] = memory(None, check_state_vector)  # score of each halving in the current cycle
+    halvings: list[Floats] = memory(None, check_state_vector)  # score coefficients of each halving in the current cycle
     latest: Action | None = memory(None, check_state_member)  # winner of the last search, or of the first halving
 
     def begin(self) -> None:

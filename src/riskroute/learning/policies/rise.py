@@ -26,14 +26,15 @@ class Rise(Policy):
     Parameters
     ----------
     mode : str
-        ``practical`` explores ``ceil(m T^(2/3))`` rounds, as the paper's experiments do; ``theory`` uses the
-        counts of the paper's eq. (n_a).
+        ``practical`` explores ``ceil(m T^(2/3))`` rounds, as the paper's experiments do. ``theory`` plays an action of
+        weight ``w`` in the design for ``w g log(d) (C-tilde d log(1 / delta) / epsilon)^2`` rounds, with ``g`` the
+        largest leverage, as the paper's theorem requires.
     explore_multiplier : float, optional
         ``m`` of the practical mode. Default: the number of coordinates of the action set.
     constant, delta, epsilon
-        C-tilde, ``delta`` (default: ``1/T``) and ``epsilon`` (default: ``d T^(-1/3)``) in eq. (n_a).
+        C-tilde, ``delta`` (default: ``1/T``) and ``epsilon`` (default: ``d T^(-1/3)``) of the theory mode.
     design_tolerance : float
-        Relative excess allowed in the optimal design.
+        Largest relative excess of the design's bound over the optimum.
     corrected : bool
         Use the leverage-corrected variance estimate instead of the paper's.
 
@@ -84,7 +85,6 @@ class Rise(Policy):
         return self.committed
 
     def _counts(self, design: Design) -> Integers:
-        """Return the exploration rounds of each action of the design."""
         actions, horizon = self.setting.actions, self.horizon
         if self.mode == "practical":
             multiplier = actions.coordinates if self.explore_multiplier is None else self.explore_multiplier

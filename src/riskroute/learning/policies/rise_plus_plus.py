@@ -30,13 +30,13 @@ class RisePlusPlus(PhasedPolicy):
     mode : str
         ``practical`` or ``theory``; sets the defaults of `constant` and `ridge`.
     constant : float, optional
-        C-hat, a factor on the width of the confidence set.
+        The paper's C-hat, a factor on the width of the confidence set.
     ridge : float, optional
         Ridge penalty of the phase estimates, the paper's lambda.
     delta : float, optional
-        Probability of failure. Default: ``1/T``.
+        Probability that a confidence bound fails. Default: ``1/T``.
     design_tolerance : float
-        Relative excess allowed in the optimal designs.
+        Largest relative excess of a design's bound over the optimum.
     corrected : bool
         Use the leverage-corrected variance estimate instead of the paper's.
 

@@ -21,11 +21,11 @@ class RiskUcb(IndexPolicy):
     Parameters
     ----------
     scale : float, optional
-        Default: ``5 + risk_tolerance``.
+        Factor on the confidence width. Default: ``5 + risk_tolerance``, as published.
     divisor : float
-        Default: 2, as in the original.
+        Divisor in the confidence width; 2 as published.
     delta : float, optional
-        Probability of failure. Default: ``1/T^2``.
+        Probability that a confidence bound fails. Default: ``1/T^2``.
 
     Examples
     --------

@@ -37,7 +37,7 @@ class SlidingWindow(Thompson):
 
     window: int = parameter(5000, whole_number)
 
-    pieces: list[tuple[int, Observations]] = memory(None)  # per block: end of its first plan, and observations
+    pieces: list[tuple[int, Observations]] = memory(None)  # per block: last round of its first plan, observations
 
     def begin(self) -> None:
         self.pieces = []
@@ -45,7 +45,7 @@ class SlidingWindow(Thompson):
 
     def remember(self, news: Observations) -> None:
         now = self.played
-        if self.pieces and now - self.pieces[-1][0] < self.window / 16:  # merge into the last block: the window has 16
+        if self.pieces and now - self.pieces[-1][0] < self.window / 16:  # extend the last block: the window has 16
             last, observations = self.pieces.pop()
             self.pieces.append((last, observations.joined(news)))
         else:

@@ -22,7 +22,7 @@ class Thompson(LinearPolicy):
     Parameters
     ----------
     draws : int
-        Maximum number of joint draws per plan; a plan with more rounds divides its rounds evenly between the draws.
+        Maximum number of joint draws per plan; a longer plan divides its rounds evenly between the draws.
     width : float
         Factor on the posterior standard deviations; below 1 explores less.
     growth, start_rounds, prior

@@ -1,7 +1,7 @@
 """Quotes of the consolidated tape, one exchange's best bid and offer per row: NYSE Daily TAQ and WRDS extracts.
 
-Daily TAQ separates columns by bars, has times such as ``093000123456789`` (New York, up to nanoseconds), and its last
-line begins with ``END``. WRDS separates them by commas and has a date, times such as ``9:30:00.123456789``, and symbols
+Daily TAQ is pipe-delimited, with times such as ``093000123456789`` (New York, up to nanoseconds) and a last line that
+begins with ``END``. WRDS extracts are comma-separated, with a date, times such as ``9:30:00.123456789``, and the symbol
 in two columns.
 
 Sizes are in round lots of 100 shares until November 2025; from then on the lot must be stated. A quote that is not firm

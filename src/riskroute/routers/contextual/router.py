@@ -227,12 +227,13 @@ class ContextualGreedy(Router):
 
     Given the books, the cost of market orders is known and enters as an offset. Outcomes of limit orders are learned
     from public data of all venues, pool sizes from the router's own fills. The plan minimises expected cost plus
-    ``kappa`` times its variance.
+    a charge on its variance.
 
     Parameters
     ----------
     kappa : float
-        Basis points charged per squared basis point of cost variance.
+        Risk aversion: basis points charged per squared basis point of cost variance. With ``guard_tails``, plans with a
+        horizon are charged at least 0.10 to 0.15; ``kappa`` then also selects the benchmark rule.
     guard_tails : bool
         Cap the expected shortfall (5 %) at that of the best simple rule, on average over orders; otherwise ``kappa`` is
         the only risk charge.

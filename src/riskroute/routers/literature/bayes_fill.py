@@ -120,7 +120,8 @@ class BayesFill(Router):
     --------
     >>> from riskroute.routers.context import read_context
     >>> from riskroute.routers.public_data import PublicMarketAtHorizon, PublicQueueOutflow
-    >>> books = {"A": {"bids": [[10.00, 200]], "asks": [[10.01, 900]], "taker": 0.003, "maker": -0.002}}
+    >>> fees = {"taker": "0.003 per share", "maker": "-0.002 per share"}
+    >>> books = {"A": {"bids": [[10.00, 200]], "asks": [[10.01, 900]], **fees}}
     >>> def order(name):
     ...     return read_context({"venues": books}, side="buy", shares=400, horizon=60, order=name)
     >>> router = BayesFill(decay=1.0)

@@ -194,7 +194,8 @@ class ContKukanov(Router):
     --------
     >>> from riskroute.routers.context import read_context
     >>> from riskroute.routers.public_data import PublicMarketAtHorizon, PublicQueueOutflow
-    >>> books = {"A": {"bids": [[10.00, 200]], "asks": [[10.02, 900]], "taker": 0.003, "maker": -0.002}}
+    >>> fees = {"taker": "0.003 per share", "maker": "-0.002 per share"}
+    >>> books = {"A": {"bids": [[10.00, 200]], "asks": [[10.02, 900]], **fees}}
     >>> router = ContKukanov(least=2)
     >>> for name, outflow in (("a", 500), ("b", 700)):
     ...     past = read_context({"venues": books}, side="buy", shares=1000, horizon=60, order=name)

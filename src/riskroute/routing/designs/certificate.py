@@ -346,7 +346,7 @@ class _Power:
             self.joins.append((bit, choice))
 
     def choice(self, units: int) -> list[int]:
-        """Return the amounts of the slots at the optimum for ``units`` units."""
+        """Return a best split of ``units`` over the slots."""
         amounts: list[int] = []
         for bit, choice in reversed(self.joins):
             taken = int(choice[units])

@@ -157,8 +157,8 @@ def _spread_meetings(
 ) -> None:
     """Swap slots ``one[k]`` and ``other[k]`` of arrangement ``family[k]``, in place, where meetings get more even.
 
-    ``values[level]`` are the values of slots, group by group. The sum of meetings over distances is constant, so they
-    are even if their squares are small.
+    ``values[level]`` are the values of slots, group by group. Their sum over distances is constant, so meetings are
+    most even where their sum of squares is smallest.
     """
     total = _meetings(level, values, weights, sizes)
     longest = sizes.max()

@@ -100,7 +100,7 @@ class _OrbitMoments:
 
 @dataclass(frozen=True)
 class SymmetricInformation:
-    """Information matrix of an invariant design, by its blocks, with their inverses on the range."""
+    """Block-diagonal information matrix of an invariant design; its blocks may be singular."""
 
     groups: SymmetryGroups
     totals: Matrix  # M0, (2 G, 2 G)
