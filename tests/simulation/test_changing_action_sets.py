@@ -297,7 +297,7 @@ def other(**changes: Any) -> list[Problem]:
             lambda: ChangingActionSets(
                 other(actions=Actions(PROBLEMS[1].actions.listed().matrix, handles=list_splits(4, 3))), [0, 1]
             ),
-            "problems mix row numbers and vectors as handles",
+            "problems must all have row numbers or all have vectors as handles",
         ),
         (
             lambda: simulate(FLOW, ["uniform"], horizon=10, runs=1, method="blocks"),
@@ -328,5 +328,5 @@ def test_the_oracle_refuses_an_unknown_set() -> None:
         ChangingActionSets(PROBLEMS, [0]).setting(10)
     )
     oracle.offer(PROBLEMS[1].actions)
-    with pytest.raises(StateError, match=r"no best action known for the offered set .*; known: 1 sets"):
+    with pytest.raises(StateError, match=r"the offered set .* is none of the 1 sets of the environment"):
         oracle.select()

@@ -103,7 +103,7 @@ def test_one_value_stands_for_a_list_and_everything_has_a_default() -> None:
         ({"parameters": {"rise": {"x": 3}}}, r"parameters of rise are invalid"),
         (
             {"policies": "rise", "parameters": {"greedy": {}}},
-            r"parameters given for 'greedy', which is not in policies",
+            r"parameters are given for 'greedy': add it to policies",
         ),
         ({"policies": "risk-ucb", "shares": 1000, "slots": 20}, r"risk-ucb needs a list of all"),
     ],

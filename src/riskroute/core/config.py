@@ -1,4 +1,4 @@
-"""Configuration files: read TOML and validate it; the error names the first mistake in one line."""
+"""Read and validate TOML configuration files; an error describes the first mistake on one line."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def read_toml_config(path: Path) -> dict[str, Any]:
 
 
 def validated_config(model: type[Model], values: dict[str, Any]) -> Model:
-    """Return ``model`` validated from plain values; raise `InputError` for the first mistake."""
+    """Return an instance of ``model`` with the given values; raise `InputError` for the first invalid one."""
     instance_of("config", values, dict, "a dictionary")
     try:
         return model.model_validate(values)
@@ -67,7 +67,6 @@ def config_all_different(name: str, values: list[Any]) -> None:
 
 
 def _explained(model: type[BaseModel], error: ValidationError) -> str:
-    """Return the first error as one line: field, expectation, value."""
     found = error.errors()
     first = max((one for one in found if one["loc"][0] == found[0]["loc"][0]), key=lambda one: len(one["loc"]))
     field = ".".join(str(part) for part in first["loc"] if not str(part).startswith(("list[", "constrained", "int")))

@@ -10,39 +10,39 @@ class RiskrouteError(Exception):
 
 
 class InputError(RiskrouteError, ValueError):
-    """Raised for an invalid argument."""
+    """An argument is invalid."""
 
 
 class DataError(RiskrouteError):
-    """Raised for invalid data in a file."""
+    """A file has invalid data."""
 
 
 class StateError(RiskrouteError):
-    """Raised for a call out of order, or an invalid saved state."""
+    """A method was called in the wrong order, or a saved state is invalid."""
 
 
 class InvariantError(RiskrouteError):
-    """Raised for an inconsistent result: a bug in riskroute, or in a user's router or gateway."""
+    """A result is inconsistent because of a bug in riskroute or in a user's router or gateway."""
 
 
 class DesignError(RiskrouteError):
-    """Raised if the solver cannot certify the requested tolerance."""
+    """The solver found no design with the requested tolerance."""
 
 
 class NoBooksError(DataError):
-    """Raised for a complete file without order books: empty, or with trades only."""
+    """A complete file has no order books: it is empty, or has only trades."""
 
 
 class CheckError(RiskrouteError, AssertionError):
-    """Raised if a policy, action set, environment or router fails a check such as `check_policy`."""
+    """A policy, action set, environment or router failed a check such as `check_policy`."""
 
 
 class KnownKeyError(Exception):
-    """The log already has a row with the kind and key of a new one."""
+    """The log already has a row with the kind and key of a new row."""
 
 
 class ConflictError(StateError):
-    """An entry has the kind and key of a row in the log, but a different body."""
+    """A new entry has the kind and key of a row in the log, but a different body."""
 
     def __init__(self, kind: str, key: str, seq: int) -> None:
         super().__init__(f"{kind} {shown(key)} is already in row {seq} of the log, with another body")
@@ -50,18 +50,18 @@ class ConflictError(StateError):
 
 
 class LeaseError(StateError):
-    """Another process holds the lease of this log, or the lease was never taken."""
+    """The process does not hold the lease of the log, the exclusive right to write to it."""
 
 
 class FencedError(LeaseError):
-    """Another process took over the lease: nothing was written."""
+    """Another process took over the lease, so nothing was written."""
 
 
 class WriteError(StateError):
-    """The store could not write, for example because the disk is full.
+    """The log's store could not write, for example because the disk is full.
 
-    If ``definite``, nothing was written; otherwise only reading the log again shows what was written. ``cause`` may be
-    shown to clients: it names no paths, hosts or users.
+    If ``definite``, nothing was written; otherwise the log must be read to find out what was. ``cause`` names no paths,
+    hosts or users, so it may be shown to clients.
     """
 
     def __init__(self, message: str, *, definite: bool, cause: str = "its store failed") -> None:
@@ -86,7 +86,7 @@ class HaltedError(RefusedError):
 
 
 class MalformedRequestError(InputError):
-    """A body that is not JSON or has the wrong form."""
+    """The body of a request is not JSON, or not of the expected form."""
 
 
 class UnknownOrderError(InputError):

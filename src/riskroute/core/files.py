@@ -1,4 +1,4 @@
-"""Atomic file writes, and text escaped for file names."""
+"""Write files atomically, and escape text for file names."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from riskroute.core.validation import valid_path
 
 
 def writable_folder(name: str, value: Any) -> Path:
-    """Return ``value`` as the path of a folder that exists or can be created."""
+    """Return ``value`` as the path of a folder; raise `InputError` if a file has this path or that of a parent."""
     folder = valid_path(name, value)
     whole = folder.absolute()
     if not next(place for place in (whole, *whole.parents) if place.exists()).is_dir():
@@ -21,7 +21,7 @@ def writable_folder(name: str, value: Any) -> Path:
 
 
 def write_json(target: Path, content: Any, *, private: bool = False) -> Path:
-    """Write plain values to ``target`` as indented JSON."""
+    """Write plain values to ``target`` as indented JSON; only the owner can read a ``private`` file."""
     text = json.dumps(content, indent=1) + "\n"
     return write_whole(target, lambda beside: beside.write_text(text), private=private)
 
@@ -29,7 +29,7 @@ def write_json(target: Path, content: Any, *, private: bool = False) -> Path:
 def write_whole(target: Path, write: Any, *, private: bool = False) -> Path:
     """Call ``write`` with a temporary path beside ``target``, then rename it: no reader sees a partial file.
 
-    Only the owner can ever read a ``private`` file.
+    Only the owner can read a ``private`` file, also while it is written.
     """
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -47,9 +47,9 @@ def write_whole(target: Path, write: Any, *, private: bool = False) -> Path:
 
 
 def in_file_name(text: str) -> str:
-    """Percent-encode a text for a file name, except letters, digits, dots and hyphens.
+    """Percent-encode all characters of a text except letters, digits, dots and hyphens, for a file name.
 
-    Different texts, also lists of them joined by underscores, have different encodings.
+    Different texts have different encodings, and so have different lists of texts whose encodings are joined by "_".
     """
     return "".join(
         c if c.isalpha() or c.isdecimal() or c in ".-" else "".join(f"%{b:02X}" for b in c.encode()) for c in text

@@ -1,8 +1,9 @@
-"""Instruments: units, ticks, money, trading sessions and order protection of traded symbols.
+"""Instruments: units, ticks, currencies, trading sessions and order protection of traded symbols.
 
-Inside riskroute a quantity is a whole number of units, and a price is quoted for a quantity of 1. Outside, quantities
-are natural numbers (0.25 BTC, 3 contracts, 1,000 shares) and amounts are in the quote currency. The notional value is
-price times quantity times multiplier, so one unit at a price of 1 is worth ``unit * multiplier``.
+Inside riskroute a quantity is a whole number of units. In files and output a quantity is *natural* (0.25 BTC,
+3 contracts, 1,000 shares), and amounts are in the quote currency. Prices are always for a natural quantity of 1. The
+notional value is price times natural quantity times multiplier, so one unit at a price of 1 is worth
+``unit * multiplier``.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from riskroute.core.validation import LONGEST_SYMBOL, as_name, one_of, true_or_f
 
 TRADING_ZONE = "America/New_York"  # default zone of days and hours
 PROTECTIONS = NO_PROTECTION, REG_NMS = ("none", "reg-nms")  # REG_NMS: Rule 611 of Regulation NMS (US equities)
-LARGEST_QUANTITY = 10**14  # units of an order: up to here float64 sizes distinguish whole numbers from fractions
+LARGEST_QUANTITY = 10**14  # units of an order; for larger sizes float64 barely resolves fractions of a unit
 _SECOND = 1_000_000_000  # nanoseconds
 _ROUNDING = 2.0**-50  # relative rounding error of a product of float64 numbers
 
@@ -42,23 +43,23 @@ class Instrument:
     tick : Decimal
         Smallest price step.
     lot : Decimal, optional
-        Order sizes of the venues are multiples of it; default: the unit.
+        Venues accept orders in multiples of the lot; default: the unit.
     minimum_quantity, minimum_notional : Decimal
-        Smallest order that venues accept, as a quantity and as an amount; 0: no minimum.
+        Smallest order that venues accept, as a natural quantity and as an amount in ``currency``; 0: no minimum.
     quantity : str
-        What is counted, in the plural: ``shares``, ``contracts``, ``BTC``.
+        Name of the counted thing in the plural: ``shares``, ``contracts``, ``BTC``.
     currency : str
         Quote currency.
     multiplier : Decimal
-        Money per 1 of price for a quantity of 1, such as 50 for an index future.
+        Amount of money per point of price for a quantity of 1, such as 50 for an index future.
     zone : str
-        Time zone of days and hours.
+        Time zone in which days and hours are stated.
     hours : str
-        Trading session as OPEN-CLOSE in the zone; a session such as 18:00-17:00 begins on the day before. Empty: the
-        market is continuous, or its hours are unknown, and days end at midnight.
+        Trading session as OPEN-CLOSE in the zone; a session such as 18:00-17:00 begins on the day before. Empty if the
+        market is continuous or its hours are unknown: a day is then from midnight to midnight.
     protection : str
-        ``reg-nms``: better displayed prices are taken first, whatever the fees. ``none``: the cheapest quantity after
-        fees is taken first.
+        ``reg-nms``: better displayed prices are taken first, whatever the fees. ``none``: prices that are better after
+        fees are taken first.
     negative_prices : bool
         Whether prices may be zero or negative.
 
@@ -122,12 +123,12 @@ class Instrument:
         return int(count)
 
     def natural(self, units: float) -> Decimal:
-        """Return a number of units as a natural quantity; a fractional number of units is rounded to 15 digits."""
+        """Return a number of units as a natural quantity; a float is rounded to 15 digits."""
         count = Decimal(units) if isinstance(units, int) else Decimal(f"{units:.15g}")
         return count * self.unit
 
     def quantity_text(self, units: float) -> str:
-        """Return a number of units as text, such as ``0.25 BTC``."""
+        """Return a number of units as the text of a natural quantity, such as ``0.25 BTC``."""
         return self._named(self.natural(units))
 
     def _named(self, quantity: Decimal) -> str:
@@ -136,7 +137,7 @@ class Instrument:
 
     @cached_property
     def lot_units(self) -> int:
-        """The lot in units."""
+        """Number of units in a lot."""
         return int((self.lot or self.unit) / self.unit)
 
     @cached_property
@@ -153,7 +154,7 @@ class Instrument:
 
     @cached_property
     def value(self) -> float:
-        """Money of one unit at a price of 1."""
+        """Value of one unit at a price of 1, in the quote currency."""
         return float(self.unit * self.multiplier)
 
     def money_text(self, amount: float | None, digits: int = 2) -> str:
@@ -166,7 +167,7 @@ class Instrument:
     # sessions
 
     def session(self, day: dt.date) -> tuple[int, int]:
-        """Return the beginning and the end of the session of a day, in UTC nanoseconds."""
+        """Return the beginning and the end of a day's session, in UTC nanoseconds since 1970."""
         valid_day("day", day)
         if not self.hours:
             return _stamp(day, dt.time(0), self.zone), _stamp(day + dt.timedelta(days=1), dt.time(0), self.zone)
@@ -175,19 +176,19 @@ class Instrument:
         return _stamp(first, opens, self.zone), _stamp(day, closes, self.zone)
 
     def session_day(self, stamp: int) -> dt.date:
-        """Return the day whose session a time (UTC nanoseconds) belongs to; between sessions, the next one."""
+        """Return the day of the session that a time (UTC nanoseconds) is in; between sessions, of the next session."""
         day = dt.datetime.fromtimestamp(stamp // _SECOND, ZoneInfo(self.zone)).date()
         return day + dt.timedelta(days=1) if self.hours and stamp >= self.session(day)[1] else day
 
     # plain values
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain values, decimals as text; `instrument_from_plain` reverses it."""
+        """Return the fields as plain values, decimals as text; `instrument_from_plain` builds an equal instrument."""
         values = {item.name: getattr(self, item.name) for item in dataclasses.fields(self)}
         return {name: decimal_text(one, "") if isinstance(one, Decimal) else one for name, one in values.items()}
 
     def describe(self) -> str:
-        """Return a sentence about units, ticks, currency, session and protection."""
+        """Describe units, ticks, currency, session and order protection in one sentence."""
         parts = [f"quantities in multiples of {self._named(self.unit)}", f"ticks of {decimal_text(self.tick)}"]
         if self.multiplier != 1:
             parts.append(f"multiplier {decimal_text(self.multiplier)}")
@@ -197,7 +198,7 @@ class Instrument:
 
 
 def instrument_from_plain(symbol: str, values: Any, where: str = "") -> Instrument:
-    """Build an instrument from plain values by field name; errors name the symbol and ``where``."""
+    """Build an instrument from plain values by field name; errors name ``symbol`` and ``where`` the values are from."""
     place = f"instrument {symbol}{where}"
     known = [item.name for item in dataclasses.fields(Instrument)]
     if not isinstance(values, Mapping):
@@ -214,7 +215,7 @@ def instrument_from_plain(symbol: str, values: Any, where: str = "") -> Instrume
 
 
 def load_instruments(path: str | os.PathLike[str]) -> dict[str, Instrument]:
-    """Read the tables ``[instruments.SYMBOL]`` of a TOML file."""
+    """Read the tables ``[instruments.SYMBOL]`` of a TOML file; return instruments by symbol."""
     file = valid_path("instruments", path)
     tables = read_toml_config(file).get("instruments")
     if not isinstance(tables, dict) or not tables:
@@ -223,7 +224,7 @@ def load_instruments(path: str | os.PathLike[str]) -> dict[str, Instrument]:
 
 
 def decimal_step(values: Any, largest: Decimal = Decimal(1)) -> Decimal:
-    """Return the power of ten from 1e-12 to ``largest`` of which all finite values are multiples; the largest such.
+    """Return the largest power of ten, from 1e-12 to ``largest``, of which all finite values are multiples.
 
     >>> str(decimal_step([3.0, 0.25])), str(decimal_step([100.0])), str(decimal_step([0.1 + 0.2]))
     ('0.01', '1', '0.1')
@@ -241,7 +242,7 @@ def decimal_step(values: Any, largest: Decimal = Decimal(1)) -> Decimal:
 
 
 def valid_decimal(name: str, value: Any, *, minimum: Decimal | None = None, maximum: Decimal | None = None) -> Decimal:
-    """Return a number or its text as an exact decimal; a float is rounded to 15 digits."""
+    """Return a number, or a string with a number, as an exact decimal; a float is rounded to 15 digits."""
     number = value
     if not isinstance(value, Decimal):
         plain = isinstance(value, int | float | str) and not isinstance(value, bool)
@@ -277,7 +278,7 @@ def plain_number(value: Decimal) -> int | float:
 
 
 def parse_session_hours(text: str) -> tuple[dt.time, dt.time]:
-    """Return the times of OPEN-CLOSE, or raise `ValueError` with the expected form.
+    """Return the opening and closing time of OPEN-CLOSE; raise `ValueError` with the expected form.
 
     >>> parse_session_hours("18:00-17:00")
     (datetime.time(18, 0), datetime.time(17, 0))
@@ -292,7 +293,7 @@ def parse_session_hours(text: str) -> tuple[dt.time, dt.time]:
 
 
 def check_zone(field: str, value: Any) -> str:
-    """Return ``value`` if it names a time zone, else raise `InputError`.
+    """Return ``value`` if it names a time zone; raise `InputError` otherwise.
 
     >>> check_zone("zone", "UTC"), check_zone("zone", "Europe/London")
     ('UTC', 'Europe/London')
@@ -309,4 +310,4 @@ def _stamp(day: dt.date, moment: dt.time, zone: str) -> int:
     return int(local.timestamp()) * _SECOND + moment.microsecond * 1000
 
 
-SHARES = Instrument()  # of an unknown symbol, without order protection
+SHARES = Instrument()  # default instrument: shares of an unknown symbol, without order protection

@@ -3,7 +3,7 @@
 A record is a frozen dataclass or a msgspec struct. Its fields may be numbers, strings, dates, tuples, lists,
 dictionaries, NumPy arrays, records, and unions of these. A tuple becomes a list, a date an ISO string, and an array
 ``{"array": nested lists, "dtype": ..., "shape": ...}``, since nested lists do not give the shape of an empty array.
-Floats are exact; NaN and infinities remain floats, which `json` writes and reads.
+Floats are exact. NaN and infinities remain floats, which Python's `json` writes and reads.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def check_finite_record(value: Any, path: str) -> None:
 
 
 def _explain(error: msgspec.ValidationError, value: Any, what: str) -> str:
-    """Return one line with the path of the invalid entry of ``value`` and its expected type."""
+    """Describe an invalid entry of ``value`` on one line: path, expected type, value."""
     text, _, location = str(error).partition(" - at `")
     location = location.strip("`").removeprefix("key` in `")
     path = location.removeprefix("$").removeprefix(".")
@@ -91,7 +91,7 @@ _EXPECTED = {
 
 
 def _value_at(value: Any, path: str, type_name: str) -> str:
-    """Return the entry at a path such as ``orders[0].shares`` as text; its type if the path skips a key."""
+    """Return the entry at a path such as ``orders[0].shares`` as text; its type if the path has an unknown key."""
     for name, index in re.findall(r"(\w+)|\[(\d+|\.\.\.)\]", path):
         if index == "..." or (name and not isinstance(value, Mapping)):
             return f"of type {type_name}"

@@ -1,4 +1,4 @@
-"""Results of simulations: the regret of policies, as arrays, tables and files."""
+"""Results of simulations: the regret of policies, with tables and files."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ QUANTILES = (0.05, 0.5, 0.95)  # levels of the reported quantiles of regret over
 class PolicyResult:
     """Regret of one policy in R runs, recorded at C checkpoints.
 
-    ``regret``, ``pseudo_regret`` and ``luck`` have shape ``(R, C)``. ``recommended`` lists the final action of each
-    run, and ``exploration`` ``(R,)`` counts the rounds on other actions (with changing action sets: among the rounds
-    with the last set). ``seconds`` is the total time of all runs.
+    ``regret``, ``pseudo_regret`` and ``luck`` have shape ``(R, C)``. ``recommended`` lists the action that each run
+    recommended at its end. ``exploration`` ``(R,)`` counts the rounds that played another action; if action sets
+    change, only rounds with the last set count. ``seconds`` is the total time of all runs, without compilation.
     """
 
     checkpoints: Integers
@@ -62,12 +62,12 @@ class PolicyResult:
 
     @property
     def steady_regret(self) -> Floats:
-        """Regret minus luck, ``(R, C)``: the same expectation, without the reward noise.
+        """Regret minus luck, ``(R, C)``: it has the same expectation, but not the noise of the rewards.
 
         A round with noise ``e``, true mean ``mu`` and true variance ``v`` contributes ``e^2 - v - risk_tolerance e +
-        2 (mu - c) e`` to luck, with ``c`` the comparator's mean. Luck is a control variate: actions are chosen before
-        the noise is drawn, so its expectation is zero for every policy. Steady regret varies between runs only
-        through the actions. With autocorrelated noise, luck is recorded as zero, and steady regret is the regret.
+        2 (mu - c) e`` to luck, where ``c`` is the mean of the comparator, the best action. Luck is a control variate:
+        actions are chosen before the noise is drawn, so its expectation is zero for every policy. With autocorrelated
+        noise, luck is recorded as zero, and steady regret equals regret.
         """
         return np.asarray(self.regret - self.luck)
 
@@ -80,7 +80,7 @@ class PolicyResult:
         return _deviation(self.regret)
 
     def quantiles(self) -> dict[float, Floats]:
-        """Return the `QUANTILES` of the regret over runs, ``(C,)`` each, by their level."""
+        """Return quantiles of the regret over runs, ``(C,)`` each, by level; the levels are `QUANTILES`."""
         return dict(zip(QUANTILES, np.quantile(self.regret, QUANTILES, axis=0), strict=True))
 
     def summary(self) -> dict[str, Any]:
@@ -100,7 +100,10 @@ class PolicyResult:
         }
 
     def digest(self, best: Any) -> dict[str, Any]:
-        """Return the summary without single runs and seconds, plus final statistics; ``best`` is the optimal action."""
+        """Return the summary without single runs and seconds, plus statistics of the final regret.
+
+        One of them is the fraction of runs that recommended ``best``, the optimal action.
+        """
         full, per_run = self.summary(), ("exploration", "recommended", "seconds")
         ends = self.steady_regret[:, -1]
         return {name: value for name, value in full.items() if name not in per_run} | {
@@ -120,7 +123,8 @@ class PolicyResult:
 class SimulationResult:
     """Regret of several policies on one problem.
 
-    ``config`` describes the run exactly; ``best`` is the optimal action (the final one if it changes).
+    ``config`` describes the simulation completely. ``best`` is the optimal action; if it changes, that of the last
+    round.
     """
 
     config: dict[str, Any]
@@ -141,10 +145,10 @@ class SimulationResult:
         return int(self.config["actions"])
 
     def table(self) -> TextTable:
-        """Return the table of final results, best policy first.
+        """Return the table of final results, smallest mean regret first.
 
-        *elsewhere* is the fraction of rounds on actions other than the final one, *found best* the fraction of runs
-        that ended on the best action. *runs* is shown if it differs between policies.
+        *elsewhere* is the fraction of rounds that played another action than the finally recommended one. *found best*
+        is the fraction of runs that recommended the best action. *runs* is shown if it differs between policies.
         """
         differ = len({one.runs for one in self.policies.values()}) > 1
         header = ["policy", "regret", "s.e.", "5 % .. 95 %", "elsewhere", "found best", *["runs"] * differ, "seconds"]
@@ -179,7 +183,7 @@ class SimulationResult:
         }
 
     def digest(self) -> dict[str, Any]:
-        """Return the summary without single runs and seconds, for figures and tables."""
+        """Return the summary without single runs and seconds, plus statistics of the final regret of every policy."""
         return {
             "config": to_plain(self.config),
             "best": self.best,

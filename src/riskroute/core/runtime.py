@@ -1,4 +1,4 @@
-"""The Python environment: package versions, machine, optional extras, compilation, a lock-free cached property."""
+"""Package versions, processor, optional extras, time spent compiling, a lock-free cached property, a histogram."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from riskroute.core.errors import RiskrouteError
 
 
 def provenance_versions() -> dict[str, str]:
-    """Return the versions of the packages that results depend on."""
+    """Return the versions of riskroute, Python, NumPy, SciPy and numba, on which results depend."""
     return {"riskroute": __version__, "python": platform.python_version()} | {
         name: _version_of(name) for name in ("numpy", "scipy", "numba")
     }
@@ -33,7 +33,7 @@ def _version_of(package: str) -> str:
 
 @cache
 def machine_type() -> str:
-    """Return system, architecture and processor; machines of one type agree in the last bits of sums."""
+    """Return operating system, architecture and processor; where these agree, so do the last bits of sums."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
@@ -48,7 +48,7 @@ def extra_is_installed(library: str) -> bool:
 
 
 def require_extra(what: str, extra: str, *libraries: str) -> None:
-    """Raise an error with the install command if a library is missing."""
+    """Raise `RiskrouteError` with the command that installs ``extra`` if one of ``libraries`` is missing."""
     for library in libraries:
         if not extra_is_installed(library):
             raise RiskrouteError(f"{what} need {library}: pip install 'riskroute[{extra}]'")
@@ -58,9 +58,9 @@ Value = TypeVar("Value")
 
 
 class cached(Generic[Value]):  # noqa: N801 - a decorator, like property
-    """A property that is computed once: `functools.cached_property` without the lock of Python 3.11.
+    """A property that is computed once: `functools.cached_property` without its lock in Python 3.11.
 
-    Two threads may compute it at once, so the result must be deterministic.
+    Two threads may compute the property at the same time, so the result must be deterministic.
     """
 
     def __init__(self, work: Callable[[Any], Value]) -> None:
@@ -79,19 +79,19 @@ class cached(Generic[Value]):  # noqa: N801 - a decorator, like property
         return value
 
 
-_announcer: list[tuple[Callable[[str], None], float]] = []  # at most one, with its threshold in seconds
+_announcer: list[tuple[Callable[[str], None], float]] = []  # at most one entry: a function and its threshold in seconds
 
 
 def announce_compilation(say: Callable[[str], None] | None, *, after: float = 2.0) -> None:
-    """Call ``say`` with a line for each subject of `compilation_timed` that compiles for ``after`` seconds or more.
+    """Call ``say`` with a message for each subject of `compilation_timed` that compiles for ``after`` seconds or more.
 
-    The command line sets it once; None stops the announcements.
+    If ``say`` is None, compilation is not announced.
     """
     _announcer[:] = [] if say is None else [(say, after)]
 
 
 def compilation_announcer() -> tuple[Callable[[str], None], float] | None:
-    """Return ``say`` and ``after`` of `announce_compilation`, so that worker processes can announce too."""
+    """Return ``say`` and ``after`` of `announce_compilation`; None if compilation is not announced."""
     return _announcer[0] if _announcer else None
 
 
@@ -99,8 +99,8 @@ def compilation_announcer() -> tuple[Callable[[str], None], float] | None:
 def compilation_timed(subject: str) -> Iterator[Callable[[], float]]:
     """Yield a function that returns the seconds spent compiling and loading kernels in the ``with`` block.
 
-    Kernels are compiled at first use and cached on disk, so a table that includes this time charges it to whichever
-    policy or router comes first. Contexts nest; the innermost subject is announced.
+    Kernels are compiled at first use and cached on disk. Tables of timings exclude compilation, which would otherwise
+    be charged to the first policy or router. Contexts nest; ``subject`` of the innermost is announced.
     """
     clock, before = _compilation_clock(), compilation_seconds()
     clock.subjects.append(subject)
@@ -111,13 +111,13 @@ def compilation_timed(subject: str) -> Iterator[Callable[[], float]]:
 
 
 def compilation_seconds() -> float:
-    """Return the seconds that this process has spent compiling and loading kernels since the first call."""
+    """Return the seconds that this process has spent compiling and loading kernels since this was first called."""
     return float(_compilation_clock().seconds)
 
 
 @cache
 def _compilation_clock() -> Any:
-    """Return this process's listener to numba: it measures seconds and announces each subject once."""
+    """Return this process's listener to numba's compiler, which measures seconds and announces each subject once."""
     from numba.core.event import Event, Listener, register
 
     class Clock(Listener):
@@ -156,7 +156,7 @@ def _compilation_clock() -> Any:
 
 
 class DurationHistogram:
-    """Histogram of durations in the buckets of Prometheus; a single writer needs no lock."""
+    """Cumulative histogram of durations, as in Prometheus; safe without a lock for a single writer."""
 
     buckets = (1e-5, 3e-5, 1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 5e-2, 0.2, 1.0)  # upper bounds in seconds
 
@@ -170,5 +170,5 @@ class DurationHistogram:
         self.total += seconds
 
     def cumulative(self) -> list[tuple[str, float]]:
-        """Return each bucket's upper bound, as text, and the number of durations up to it."""
+        """Return each bucket's upper bound, as text, and the number of durations up to that bound."""
         return list(zip((*map(str, self.buckets), "+Inf"), accumulate(self._counts), strict=True))

@@ -1,7 +1,7 @@
 """Random streams by identity: the draws of a task depend on its identity, never on when or where it runs.
 
-Processors differ in the last bits of a sum. Identities therefore consist of the user's input and of numbers rounded far
-above those bits (`seeding_hash`, `seeding_digest`): one seed gives the same draws on every machine.
+Processors differ in the last bits of a sum. Identities therefore consist of the user's input and of rounded numbers
+(`seeding_hash`, `seeding_digest`), so one seed gives the same draws on every machine.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def seed_stream(seed: int, *identity: str | int) -> np.random.SeedSequence:
 
 
 def seeded_uniform(seed: int, *identity: str | int) -> float:
-    """Hash ``seed`` and ``identity`` to a uniform number on (0, 1]; faster than a stream."""
+    """Hash ``seed`` and ``identity`` to a uniform number on (0, 1]; faster than a draw from `seed_stream`."""
     return (int.from_bytes(_digest((seed, *identity))[:8]) + 1) / 2.0**64
 
 
@@ -40,7 +40,7 @@ def checked_rng(rng: np.random.Generator) -> np.random.Generator:
 
 
 def _coarse(value: Any) -> Any:
-    """Round floats in a JSON-serialisable value to about six digits; in a list of numbers, relative to its largest."""
+    """Round floats in a JSON value to about six digits; in a list of numbers, relative to the largest number."""
     if isinstance(value, dict):
         return {key: _coarse(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -52,23 +52,23 @@ def _coarse(value: Any) -> Any:
 
 
 def seeding_hash(value: Any, digits: int = 16, *, coarse: bool = False) -> str:
-    """Hash a JSON-serialisable value to ``digits`` hexadecimal digits, independent of the order of keys.
+    """Hash a JSON-serialisable value to ``digits`` hexadecimal digits; the order of keys does not matter.
 
-    With ``coarse``, floats are rounded to about six digits.
+    With ``coarse``, floats are rounded to about six digits first.
     """
     return hashlib.sha256(json.dumps(_coarse(value) if coarse else value, sort_keys=True).encode()).hexdigest()[:digits]
 
 
 def seeding_digest(matrix: Floats) -> str:
-    """Hash a matrix ``(n, d)`` up to rounding errors: columns are rounded to a grid of 2^-32 of their largest entry."""
+    """Hash a matrix ``(n, d)`` whose columns are first rounded to a grid of about 2^-32 of their largest entry."""
     largest = np.abs(matrix).max(axis=0, initial=0.0)
-    exponent = np.frexp(largest * (1 + 1e-9))[1]  # numbers just below a power of two are scaled like those above it
+    exponent = np.frexp(largest * (1 + 1e-9))[1]  # numbers just below a power of two get the exponent of those above it
     steps = np.rint(np.ldexp(matrix, -exponent) * 2.0**32).astype("<i8")
     return hashlib.sha256(steps.tobytes() + exponent.astype("<i4").tobytes()).hexdigest()[:16]
 
 
 def seeded_generator(seed: int | np.random.SeedSequence | None) -> np.random.Generator:
-    """Return a generator from a seed, or from fresh entropy for None."""
+    """Return a generator with a seed; for None, its draws are unpredictable."""
     try:
         return np.random.default_rng(seed)
     except (TypeError, ValueError):

@@ -1,7 +1,4 @@
-"""Format tables and numbers as text; escape text for pages and Markdown.
-
-Text is always escaped on output, even if it was checked on input.
-"""
+"""Format tables and numbers as text, and escape text for Markdown and HTML."""
 
 from __future__ import annotations
 
@@ -14,11 +11,11 @@ from typing import Any
 
 
 def in_markdown(text: str, *, cell: bool = False) -> str:
-    r"""Escape a text as one line of Markdown, or as a table ``cell``: it forms no table, link, tag, heading or list.
+    r"""Escape a text for one line of Markdown, or for a table ``cell``, so that no part of it is read as markup.
 
-    A cell cannot start a heading or a list, so its leading marks are not escaped.
+    A cell cannot start a heading or a list, so marks such as ``#`` and ``-`` at its beginning are not escaped.
     """
-    # entities, since some dialects do not support a backslash before these
+    # HTML entities, since some dialects of Markdown do not support a backslash before these characters
     entities = {ord("&"): "&amp;", ord("<"): "&lt;", ord(">"): "&gt;", ord("|"): "&#124;", ord("~"): "&#126;"}
     line = "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in " ".join(text.split()))
     escaped = re.sub(r"([\\`*_\[\]])", r"\\\1", line.translate(entities))
@@ -28,7 +25,7 @@ def in_markdown(text: str, *, cell: bool = False) -> str:
 
 @dataclass(frozen=True)
 class TextTable:
-    """Table of text: prints as plain text, Markdown or HTML, with cells escaped.
+    """Table of text, formatted as plain text, Markdown or HTML; Markdown and HTML escape the cells.
 
     Examples
     --------
@@ -66,7 +63,7 @@ class TextTable:
         return "\n".join("| " + " | ".join(in_markdown(cell, cell=True) for cell in line) + " |" for line in lines)
 
     def html(self) -> str:
-        """Format for an HTML page; long cells have the class ``long``."""
+        """Format for an HTML page; cells of more than 40 characters have the class ``long``."""
         head = "".join(f"<th>{html.escape(cell)}</th>" for cell in self.header)
         rows = ("".join(f"<td{_long(cell)}>{html.escape(cell)}</td>" for cell in row) for row in self.rows)
         body = "".join(f"<tr>{row}</tr>" for row in rows)
@@ -78,12 +75,12 @@ def _long(cell: str) -> str:
 
 
 def number_text(value: float) -> str:
-    """Format a number without decimals, or in scientific notation from 1e12."""
+    """Format a number without decimals; from 1e12, with four significant digits in scientific notation."""
     return f"{value:,.0f}" if abs(value) < 1e12 else f"{value:.4g}"
 
 
 def fixed_text(value: float | None, digits: int = 2, *, signed: bool = False) -> str:
-    """Format with ``digits`` decimals and, if ``signed``, a plus sign; a dash for None, no sign for a rounded zero."""
+    """Format with ``digits`` decimals, and a plus sign if ``signed``. None is a dash; a rounded zero has no sign."""
     if value is None:
         return "-"
     text = f"{value:{'+' if signed else ''},.{digits}f}"
@@ -96,7 +93,7 @@ def rounds_to_zero(value: float, digits: int = 2) -> bool:
 
 
 def dollars_text(value: float | None) -> str:
-    """Format an amount in dollars; a dash for None."""
+    """Format an amount in dollars, with fewer decimals for larger amounts; a dash for None."""
     if value is None:
         return "-"
     size = abs(value)
@@ -106,7 +103,7 @@ def dollars_text(value: float | None) -> str:
 
 
 def count_text(count: int) -> str:
-    """Format a count in full below 1e12, in scientific notation from there."""
+    """Format a count in full below 1e12, otherwise as a rounded-down number such as ``about 9.9e+39``."""
     if count < 10**12:
         return f"{count:,}"
     digits = str(count)
@@ -150,7 +147,7 @@ def one_line_error(error: BaseException | str, most: int = 200) -> str:
 
 
 def p_text(value: float) -> str:
-    """Return a p-value as text, ``< 0.001`` below that.
+    """Format a p-value with three decimals, or as ``< 0.001``.
 
     Examples
     --------
@@ -161,7 +158,7 @@ def p_text(value: float) -> str:
 
 
 def interval_text(low: float | None, high: float | None) -> str:
-    """Return both ends of an interval with their signs, or a dash.
+    """Format both ends of an interval with their signs; a dash if an end is None.
 
     Examples
     --------

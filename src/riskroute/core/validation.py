@@ -1,6 +1,6 @@
-"""Checks of user input: each returns the value in its expected type, or raises an `InputError` that names it.
+"""Checks of user input: each returns the value in its expected type, or raises an `InputError` that names the field.
 
-Call them at the edge: public constructors and functions, command line, files, HTTP. Internal code trusts its types.
+Call them where input arrives: public constructors and functions, command line, files, HTTP. Other code does not check.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ if TYPE_CHECKING:  # the command line checks names before it loads NumPy
 
 Kind = TypeVar("Kind")
 
-LARGEST = 1e30  # magnitude of rewards, features and coefficients: products of several must be finite
+LARGEST = 1e30  # maximum magnitude of rewards, features and coefficients: products of several must be finite
 SIDES = ("buy", "sell")
-LONGEST_SYMBOL, LONGEST_VENUE = 16, 32  # characters: a symbol and a venue must fit into one file name
-MARKS = "._-/"  # characters of a name besides letters, digits and spaces
-LABEL_MARKS = MARKS + "+,:%()="  # the same for a label
+LONGEST_SYMBOL, LONGEST_VENUE = 16, 32  # maximum number of characters: a symbol and a venue must fit into one file name
+MARKS = "._-/"  # characters that a name may have besides letters, digits and spaces
+LABEL_MARKS = MARKS + "+,:%()="  # characters that a label may have besides letters, digits and spaces
 
 
 def whole_number(name: str, value: Any, *, minimum: int = 1, maximum: int | None = None) -> int:
@@ -61,7 +61,7 @@ def real_number(
     above: float = -math.inf,
     below: float = math.inf,
 ) -> float:
-    """Return ``value`` as a finite ``float`` in ``[minimum, maximum]`` and in ``(above, below)``."""
+    """Return ``value`` as a finite ``float`` in the closed ``[minimum, maximum]`` and the open ``(above, below)``."""
     number = value if type(value) is float else _as_float(value)
     if not (math.isfinite(number) and minimum <= number <= maximum and above < number < below):
         limits = [
@@ -79,7 +79,7 @@ def valid_magnitude(
 ) -> float:
     """Return ``value`` as a `real_number` whose magnitude is 0 or between ``smallest`` and ``largest``.
 
-    Default of ``smallest``: ``1 / largest``.
+    The default of ``smallest`` is ``1 / largest``.
     """
     number = real_number(name, value, **limits)
     least = 1 / largest if smallest is None else smallest
@@ -91,7 +91,6 @@ def valid_magnitude(
 
 
 def _as_float(value: Any) -> float:
-    """Convert to float; NaN if that is not possible."""
     import numpy as np
 
     if isinstance(value, bool | np.bool | str | bytes) or getattr(value, "ndim", 0) > 0:
@@ -105,9 +104,10 @@ def _as_float(value: Any) -> float:
 def finite_array(
     name: str, value: Any, *, ndim: int, length: int | None = None, largest: float | None = None
 ) -> Floats:
-    """Return ``value`` as a C-contiguous float array with ``ndim`` axes, no axis empty, all entries finite.
+    """Return ``value`` as a non-empty, C-contiguous float array with ``ndim`` axes and finite entries.
 
-    ``largest`` is the largest valid magnitude of an entry (default: no limit).
+    ``length`` is the required length of the first axis, ``largest`` the largest valid magnitude of an entry; default:
+    no limit.
     """
     import numpy as np
 
@@ -135,9 +135,9 @@ def finite_array(
 
 
 def exact_array(name: str, value: Any, dtype: type[np.generic], shape: tuple[int | None, ...]) -> NDArray[Any]:
-    """Return ``value`` as an array of ``dtype`` (int64 or float64) and ``shape``, where None is any length.
+    """Return ``value`` as an array of ``dtype`` (int64 or float64) and ``shape``, in which None is any length.
 
-    An array of this dtype and shape is returned unchanged; other values are converted if no information is lost.
+    An array of this dtype and shape is returned unchanged. Signed integers are converted to int64, numbers to float64.
     """
     import numpy as np
 
@@ -162,7 +162,6 @@ def exact_array(name: str, value: Any, dtype: type[np.generic], shape: tuple[int
 
 
 def _fits(found: tuple[int, ...], shape: tuple[int | None, ...]) -> bool:
-    """Return whether the shape ``found`` matches ``shape``, where None is any length."""
     if found == shape:
         return True
     if len(found) != len(shape):
@@ -185,14 +184,14 @@ def true_or_false(name: str, value: Any) -> bool:
 
 
 def instance_of(name: str, value: Kind, kind: type[Any] | tuple[type[Any], ...], expected: str) -> Kind:
-    """Return ``value`` if it is an instance of ``kind``, described as ``expected``."""
+    """Return ``value`` if it is an instance of ``kind``; the error describes ``kind`` as ``expected``."""
     if not isinstance(value, kind):
         raise InputError(f"{name} must be {expected}, was {'None' if value is None else type(value).__name__}")
     return value
 
 
 def valid_list(name: str, value: Iterable[Kind], kind: type[Any] | tuple[type[Any], ...], expected: str) -> list[Kind]:
-    """Return the items of an iterable (not a string) as a list, all of one ``kind``, described as ``expected``."""
+    """Return the items of an iterable as a list; all must be instances of ``kind``, which errors call ``expected``."""
     listed = isinstance(value, Iterable) and not isinstance(value, str | bytes) and getattr(value, "ndim", 1) > 0
     if not listed:
         raise InputError(f"{name} must be a list of {expected}, was {described(value)}")
@@ -235,14 +234,15 @@ def one_of(name: str, value: Any, choices: tuple[str, ...]) -> str:
 
 
 def valid_name_rule(longest: int = 64, marks: str = MARKS) -> str:
-    """Describe the names that `is_valid_name` accepts."""
+    """Return a description of the names that `is_valid_name` accepts, for errors."""
     return f"a name of up to {longest} letters, digits, spaces or {marks} that begins with a letter or digit"
 
 
 def is_valid_name(value: Any, *, longest: int = 64, marks: str = MARKS) -> bool:
-    """Return whether a value is a valid name for a venue, pool, symbol or label; letters of any script are valid.
+    """Return whether a value is a valid name of a venue, pool, symbol or policy; letters of any script are valid.
 
-    Names are checked on input, since pages, tables and file names contain them.
+    A name has at most ``longest`` characters: letters, digits, spaces and ``marks``. Pages, tables and file names
+    contain names.
     """
     if not isinstance(value, str) or not 0 < len(value) <= longest or value != value.rstrip():
         return False
@@ -251,7 +251,7 @@ def is_valid_name(value: Any, *, longest: int = 64, marks: str = MARKS) -> bool:
 
 
 def as_name(field: str, value: Any, *, longest: int = 64, marks: str = MARKS) -> str:
-    """Return ``value`` if `is_valid_name` accepts it."""
+    """Return ``value`` if it is a valid name by `is_valid_name`; the error names ``field``."""
     if not is_valid_name(value, longest=longest, marks=marks):
         raise InputError(f"{field} must be {valid_name_rule(longest, marks)}, was {shown(value)}")
     return str(value)
@@ -264,10 +264,10 @@ def if_given(check: Callable[..., Any], name: str, value: Any, *expected: Any, *
 
 
 def parameter(default: Any, check: Callable[..., Any], **limits: Any) -> Any:
-    """Declare a dataclass field of a policy or router with a check of its value.
+    """Declare a dataclass field of a policy or router, with a check of its value.
 
-    The check is a function of this module, called with name, value and ``limits``. None is valid if it is the default.
-    A subclass that only changes the default inherits the check.
+    ``check`` is a function of this module; it is called with the field's name, its value and ``limits``. None is valid
+    if it is the default. A subclass that only changes the default inherits the check.
 
     Examples
     --------
@@ -285,7 +285,7 @@ def parameter(default: Any, check: Callable[..., Any], **limits: Any) -> Any:
 
 
 def validated_parameters(owner: Any) -> dict[str, Any]:
-    """Return the checked values of the declared parameters of a dataclass."""
+    """Check the fields of a dataclass that are declared with `parameter`; return their values by name."""
     checked = {}
     for name, (check, optional) in _declared(type(owner)).items():
         value = getattr(owner, name)
@@ -294,7 +294,7 @@ def validated_parameters(owner: Any) -> dict[str, Any]:
 
 
 def _declared(kind: type[Any]) -> dict[str, tuple[Callable[[str, Any], Any], bool]]:
-    """Return the check of every declared parameter, by its nearest declaration, and whether None is valid."""
+    """Return the check of every parameter, as the nearest base class declares it, and whether None is valid."""
     checks = {
         item.name: item.metadata["parameter"]
         for base in reversed(kind.__mro__)
@@ -307,7 +307,7 @@ def _declared(kind: type[Any]) -> dict[str, tuple[Callable[[str, Any], Any], boo
 
 
 def unvalidated(kind: type[Kind], values: dict[str, Any]) -> Kind:
-    """Construct a dataclass from valid values of all its fields, without running its checks."""
+    """Construct a dataclass from ``values``, which must be valid and name all fields, without running its checks."""
     made = object.__new__(kind)
     made.__dict__.update(values)
     return made

@@ -1,4 +1,4 @@
-"""Calibration: fit venue models to recorded books by the paper's procedure."""
+"""Calibration: fit models of the profit of orders at each venue to recorded books, by the paper's procedure."""
 
 from __future__ import annotations
 
@@ -29,7 +29,11 @@ ORDERS = ("market", "limit")
 
 @dataclass(frozen=True, repr=False)
 class Calibration:
-    """Fits per venue and order type, with the configuration that produced them."""
+    """Fitted models by venue and order type, with the configuration of the calibration.
+
+    ``kinds`` gives the order type of every fit, ``skipped`` the reasons why slots have no fit, ``dark`` the generated
+    dark pools.
+    """
 
     config: dict[str, Any]
     fits: dict[str, VenueFit]
@@ -47,7 +51,7 @@ class Calibration:
 
     @property
     def models(self) -> list[VenueModel]:
-        """Venue models, dark pools last."""
+        """Venue models, with the generated dark pools last."""
         return [fit.model(name, self.kinds[name]) for name, fit in self.fits.items()] + self.dark
 
     def summary(self) -> dict[str, Any]:
@@ -99,24 +103,24 @@ def calibrate(
     venues: Sequence[str] = (),
     levels: int | None = None,
 ) -> Calibration:
-    """Fit a model of the profit of orders at every recorded venue, measured against the mid of the venue's own book.
+    """Fit a model of the profit of orders at every recorded venue; profits are relative to the mid of the venue's book.
 
     Parameters
     ----------
     quantities : Sequence[int]
         Order sizes in shares, at least two.
     window : TimeWindow, optional
-        Part of the day and its buckets; default: the paper's, 11:00 to 13:00 in 60 buckets.
+        Part of the day, divided into buckets; default: 60 buckets from 11:00 to 13:00, as in the paper.
     orders : Sequence[str]
         ``market``, ``limit`` or both; limit orders require recorded events.
     fees : FeeSchedule, optional
         Fees to deduct from profits.
     dark_pools : int
-        Number of dark pools to add with moments drawn relative to the lit venues.
+        Number of dark pools to add with random moments, relative to those of the lit venues.
     pools : Sequence[DarkPool]
-        Dark pools with a mechanism; their remainders cross at the venue with the most snapshots.
+        Simulated dark pools; unfilled shares cross the spread at the venue with the most snapshots.
     levels : int, optional
-        Levels that orders may walk; default: all recorded levels.
+        Number of book levels that orders may take; default: all recorded levels.
     """
     instance_of("store", store, RecordingStore, "a RecordingStore")
     part = TimeWindow() if window is None else instance_of("window", window, TimeWindow, "a TimeWindow")
@@ -139,11 +143,11 @@ def calibrate(
     fits: dict[str, VenueFit] = {}
     kinds: dict[str, str] = {}
     skipped: dict[str, str] = {}
-    # Remainders of dark pools cross at the venue with the most snapshots.
+    # Shares that dark pools leave unfilled cross at the venue with the most snapshots.
     home = max(recordings, key=lambda one: one.snapshots).venue
     slots = [ScenarioSlot(one.venue, kind) for one in recordings for kind in ORDERS if kind in orders]
     for slot in [*slots, *(ScenarioSlot(home, "dark", pool) for pool in pools)]:
-        draws = 100 if slot.pool is not None else 1  # hidden sizes per bucket
+        draws = 100 if slot.pool is not None else 1  # number of hidden sizes drawn per bucket
         outcome = tables[slot.venue].outcome(slot, sample_times, terms, seed=seed, draws=draws)
         try:
             source = seed_stream(seed, "bootstrap", slot.name)

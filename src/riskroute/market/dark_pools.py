@@ -1,6 +1,6 @@
-"""Dark pool models, as no public data exist: moments drawn relative to the lit venues, or a hidden-size mechanism.
+"""Dark pools, for which no public data exist: moments drawn relative to those of lit venues, or simulated hidden sizes.
 
-In the mechanism a pool holds some hidden size or none, trades at the lit mid by default, and reveals only the fill.
+A simulated pool holds a random hidden size or none, trades at the lit mid by default, and reveals only the fill.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ from riskroute.routing.venue_models import VenueModel
 
 
 def generated_dark_pools(lit: Sequence[VenueModel], count: int = 2, *, seed: int = 0) -> list[VenueModel]:
-    """Draw dark pools with random moments: cheaper than the lit venues on average, and more volatile.
+    """Draw dark pools with random moments: they cost less than the lit venues on average, with a higher variance.
 
-    The linear coefficient of a pool's mean improves on the best lit venue's by 25 % to 90 %; its quadratic coefficient
-    is a random fraction of that venue's. Its variance is at least 1.25 times that of any lit venue at every size. Pool
-    k does not depend on ``count``.
+    The linear coefficient of a pool's mean is 25 % to 90 % closer to zero than the best lit venue's (if that is
+    negative); the quadratic coefficient is a random fraction of that venue's. At every size, a pool's variance is at
+    least 1.25 times that of any lit venue. Pool k does not depend on ``count``.
 
     Examples
     --------
@@ -66,23 +66,23 @@ def generated_dark_pools(lit: Sequence[VenueModel], count: int = 2, *, seed: int
 
 @dataclass(frozen=True)
 class DarkPool:
-    """A pool with power-law hidden sizes: P(size >= n) = ``presence * (smallest / n) ** tail`` for n >= ``smallest``.
+    """Pool with power-law hidden sizes: ``P(size >= n) = presence * (smallest / n) ** tail`` for ``n >= smallest``.
 
     Parameters
     ----------
     presence : float
-        Probability that any size is hidden, 0 to 1.
+        Probability that the pool holds a hidden size, 0 to 1.
     tail : float
         Exponent, above 0; smaller values make large sizes more frequent. At 1 or below, the mean size is infinite.
     smallest : int
         Smallest hidden size, in shares.
     improvement : float
-        Price improvement over the mid in half-spreads: 0 trades at the mid, 1 at the best price of our own side (the
-        ask for a seller), -1 at the price of crossing.
+        Price improvement over the mid in half-spreads: 0 trades at the mid, 1 at the best price of the order's own side
+        (the ask for a seller), -1 at the best price of the other side.
     fee : float
         Dollars per share traded in the pool; rebates are negative.
     name : str
-        Pools with different names have independent hidden sizes.
+        Name of the pool; pools with different names have independent hidden sizes.
 
     Examples
     --------
@@ -118,7 +118,7 @@ class DarkPool:
     ) -> PassiveOrderProfit:
         """Return the profit of orders that try the pool first and cross the lit ``books`` with the remainder.
 
-        Hidden size is drawn ``draws`` times per bucket and shared by all quantities. The first draw does not depend on
+        The hidden size is drawn ``draws`` times per bucket, once for all quantities. The first draw does not depend on
         ``draws``.
         """
         one_of("side", side, SIDES)
@@ -128,7 +128,7 @@ class DarkPool:
         buckets, joinable = len(books.stamps), np.isfinite(books.mid)
         hidden = self.hidden_sizes(whole_number("draws", draws, maximum=10**6) * buckets, seed=seed)
 
-        # The bucket is the first axis, so that each book is walked once with the remainders of all draws.
+        # The bucket is the first axis, so that one walk of each book serves the remainders of all draws.
         filled = np.minimum(asked, np.where(joinable, hidden.reshape(draws, buckets), 0).T[:, :, None])
         rest = asked - filled
         walked = (*books.side(other), rest.reshape(buckets, draws * len(asked)))
@@ -141,10 +141,10 @@ class DarkPool:
         return PassiveOrderProfit(profits, filled.swapaxes(0, 1).reshape(shape))
 
     def hidden_sizes(self, count: int, *, seed: int) -> Integers:
-        """Draw hidden sizes, ``(count,)``, 0 for none; the first k do not depend on ``count``."""
+        """Draw hidden sizes ``(count,)``, 0 if nothing is hidden; the first k sizes do not depend on ``count``."""
         rng = np.random.default_rng(seed_stream(seed, "hidden sizes", self.name))
         there, height = rng.random((whole_number("count", count, minimum=0, maximum=10**8), 2)).T
-        # The logarithm is capped at that of 1e12 shares: with a small tail exponent the exponential would overflow.
+        # Sizes are capped at 1e12 shares: with a small tail exponent the exponential would overflow.
         growth = np.minimum(-np.log1p(-height) / self.tail, math.log(10**12 / self.smallest))
         return np.where(there < self.presence, np.floor(self.smallest * np.exp(growth)), 0.0).astype(np.int64)
 

@@ -14,7 +14,7 @@ from riskroute.core.errors import DataError
 from riskroute.core.records import to_plain
 from riskroute.routing.venue_models import VenueModel
 
-# Fraction of books that must be deep enough for a quantity to be used: the deep books alone understate its cost.
+# A quantity is fitted only if this fraction of the books is deep enough: the deep books alone understate its cost.
 _USABLE = 0.5
 
 Pair = tuple[float, float]
@@ -46,12 +46,13 @@ def bootstrap_fit_error(resampled: Floats, samples: int) -> Floats:
 
 @dataclass(frozen=True)
 class VenueFit:
-    """Moments of the profit per quantity, and the fitted coefficients.
+    """Mean and variance of the profit by quantity, and the fitted coefficients.
 
-    ``quantities``, ``means``, ``variances`` and ``counts`` have one entry per quantity used. ``samples`` counts the
+    ``quantities``, ``means``, ``variances`` and ``counts`` have one entry per fitted quantity. ``samples`` counts the
     buckets with a book, ``short`` those whose book was too thin for the largest requested quantity. ``r2_mean`` and
     ``r2_variance`` are the R^2 of straight lines, as in the paper: mean against Q, variance against Q squared.
-    ``r2_mean_model`` and ``r2_variance_model`` are those of the fitted model.
+    ``r2_mean_model`` and ``r2_variance_model`` are the R^2 of the fitted model. ``worst_mean`` and ``worst_variance``
+    are its largest residuals, relative to the largest value.
     """
 
     quantities: tuple[int, ...]
@@ -91,10 +92,11 @@ def fit_venue(
     seed: np.random.SeedSequence,
     draws: int = 1,
 ) -> VenueFit:
-    """Fit mean and variance of profits ``(draws * B, Q)`` by quantity; NaN marks a missing or too thin book.
+    """Fit mean and variance of ``profits (draws * B, Q)`` as functions of the quantity.
 
-    ``found (B,)`` marks which of the B buckets have a book. With several draws per bucket, rows list all buckets of the
-    first draw, then of the next. Standard errors come from a bootstrap over buckets.
+    Profits are NaN where a book is missing or too thin. ``found (B,)`` marks which of the B buckets have a book. With
+    several draws per bucket, the first B rows are the first draw of every bucket, the next B rows the second. Standard
+    errors are bootstrapped over buckets.
     """
     there = ~np.isnan(profits)
     deep = there[:, -1].reshape(draws, len(found)).all(axis=0)
@@ -159,7 +161,7 @@ def _coefficients(basis: Floats, moments: Floats) -> Floats:
     scale = basis.max(axis=0)
     found = moments @ np.linalg.pinv(basis / scale).T
     noise = 1e-13 * np.abs(moments).max(axis=-1, keepdims=True)
-    # A coefficient that contributes less than ``noise`` is a rounding error.
+    # A term of the fit that is at most ``noise`` is a rounding error.
     return np.asarray(np.where(np.abs(found) > noise, found, 0.0) / scale)
 
 
@@ -168,7 +170,6 @@ def _pair(values: Floats) -> Pair:
 
 
 def _line_r2(along: NDArray[Any], values: Floats) -> float:
-    """Return R^2 of a straight line with intercept; 1 for constant values."""
     if np.ptp(values) <= 1e-12 * max(np.abs(values).max(), 1e-300):
         return 1.0
     return float(np.corrcoef(along.astype(np.float64), values)[0, 1] ** 2)
@@ -195,7 +196,7 @@ def _neighbours(values: Floats) -> float:
 
 
 def _negative(variance: Pair, largest: int) -> tuple[int, int] | None:
-    """Return the first and last quantity with a negative fitted variance, or None; per share it is linear in Q.
+    """Return the first and last quantity with a negative fitted variance, or None; variance per share is linear in Q.
 
     >>> _negative((-0.5, 0.1), 10), _negative((0.5, -0.1), 10), _negative((0.0, 0.1), 10)
     ((1, 4), (6, 10), None)

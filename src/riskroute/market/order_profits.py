@@ -1,7 +1,7 @@
-"""Profit of market and limit orders on recorded books, measured against the mid of the venue's own book.
+"""Profit of market and limit orders on recorded books, relative to the mid of the venue's own book.
 
-A market order walks the levels of one snapshot. A limit order joins the queue at the best price of its own side, rests
-until the bucket ends, and crosses the spread with the remainder.
+A market order takes the levels of one snapshot, best price first. A limit order joins the queue at the best price of
+its own side, rests until the bucket ends, and then crosses the spread with the remainder.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ def check_profit_quantities(values: Sequence[int] | Integers) -> Integers:
 
 
 def walk_book(prices: Floats, sizes: Floats, quantities: Integers) -> Floats:
-    """Return the value traded, ``(B, Q)``, when ``quantities`` walk books of ``prices`` and ``sizes (B, levels)``.
+    """Return the value traded, ``(B, Q)``, when ``quantities`` take books of ``prices`` and ``sizes (B, levels)``.
 
-    Quantities are ``(Q,)``, shared by all books, or ``(B, Q)``. Each level is exhausted before the next. NaN where the
-    book is too thin: an order is never filled in part.
+    ``quantities`` are ``(Q,)`` for all books, or ``(B, Q)``. Each level is exhausted before the next. The value is NaN
+    where a book holds too few shares: an order is never filled in part.
 
     >>> walk_book(np.array([[10.0, 9.0]]), np.array([[2.0, 1.0]]), np.array([1, 3, 4])).tolist()
     [[10.0, 29.0, nan]]
     """
     there, priced = np.where(np.isnan(prices), 0.0, sizes), np.nan_to_num(prices)
-    above = np.zeros((len(there), 1))  # shares on better levels
+    above = np.zeros((len(there), 1))  # total size of better levels
     money = np.zeros(np.broadcast_shapes(above.shape, quantities.shape))
     for level in range(there.shape[1]):
         if (above >= quantities).all():
@@ -97,11 +97,11 @@ def extrapolated_market_profits(
 
 @dataclass(frozen=True)
 class PassiveOrderProfit:
-    """Profits and fills of orders that rest, or try a dark pool, before they cross the spread.
+    """Profits and fills of orders that rest at a venue, or try a dark pool, before they cross the spread.
 
-    ``profits`` are dollars against the mid at the sample time; NaN without a book, or if it is too thin for the
-    remainder. ``filled`` counts the shares traded before crossing. Both are ``(B, Q)`` by bucket and quantity, or
-    ``(draws * B, Q)`` for a dark pool, draw by draw.
+    ``profits`` are in dollars, relative to the mid at the sample time; NaN if there is no book or it is too thin for
+    the remainder. ``filled`` counts the shares traded before crossing. Both are ``(B, Q)`` by bucket and quantity, or
+    ``(draws * B, Q)`` for a dark pool, with all buckets of the first draw first.
     """
 
     profits: Floats
@@ -123,12 +123,12 @@ def limit_profits(
     """Return the profit of limit orders that rest at the best price of their own side until their bucket ends.
 
     A sell order joins the back of the queue at the best ask of the snapshot closest to the sample time. It fills when
-    the recorded events reach its queue position; the remainder walks the bids of the bucket's last snapshot. Buying is
-    the mirror image. The order is assumed to have no market impact.
+    the recorded events reach its queue position; the remainder takes the bids of the bucket's last snapshot. A buy
+    order mirrors this. The order is assumed to have no market impact.
 
-    Executions fill the order, and so do bids recorded at or above its limit: such a bid would have traded with it, at
-    the limit and up to the bid's size, instead of resting. Each bid trades once, so bids at or above the limit are not
-    available to the remainder.
+    Recorded executions fill the order. So do recorded bids at or above its limit: such a bid would have traded with the
+    order, at the limit and up to the bid's size, instead of resting. Each bid trades only once, so the remainder cannot
+    take bids at or above the limit.
 
     Pass all ``events`` of the day: an order added before the first event is known only from later events that refer to
     it. ``rule`` is ``price-time`` or ``pro-rata``. Fees are a fee per share and a fraction of the price, for shares

@@ -1,4 +1,4 @@
-"""Profit per quantity in each slot (market or limit orders at a venue, or a dark pool) at sampled times of a day."""
+"""Profit by quantity in each slot (market or limit orders at a venue, or a dark pool) at sampled times of a day."""
 
 from __future__ import annotations
 
@@ -37,13 +37,16 @@ from riskroute.routing.fees import FeeSchedule
 from riskroute.routing.shared_books import SharedBook
 from riskroute.routing.venue_models import KINDS, VenueModel
 
-# Fraction of the scenarios whose book must be deep enough for a quantity to be allowed in a slot.
+# A slot may take a quantity only if its book is deep enough in this fraction of the scenarios.
 ENOUGH = 0.95
 
 
 @dataclass(frozen=True)
 class ScenarioSlot:
-    """A destination for shares: market or limit orders at a venue, or a dark pool with a venue for its remainder."""
+    """A destination for shares: market or limit orders at a venue, or a dark pool.
+
+    For a dark pool, ``venue`` is the venue at which unfilled shares cross.
+    """
 
     venue: str
     kind: str = "market"
@@ -59,7 +62,7 @@ class ScenarioSlot:
 
     @property
     def name(self) -> str:
-        """Name in tables: the pool, or the venue followed by the order type (omitted for market orders)."""
+        """Name in tables: that of the pool or of the venue; limit orders have ``limit`` after the venue."""
         if self.pool is not None:
             return self.pool.name
         return self.venue if self.kind == "market" else f"{self.venue} {self.kind}"
@@ -67,7 +70,7 @@ class ScenarioSlot:
 
 @dataclass(frozen=True)
 class ScenarioTerms:
-    """Terms of the orders to evaluate: quantities, side, fees, and levels that they may walk (default: all)."""
+    """Orders to evaluate: quantities, side, fees, and the number of levels that they may take (default: all)."""
 
     quantities: Integers
     side: str = "sell"
@@ -85,13 +88,13 @@ class _SlotOutcome:
     """Profit of orders in a slot, and the shares that crossed the sampled book, ``(draws * B, Q)`` each."""
 
     profits: Floats
-    crossed: Integers  # 0 for limit orders, which cross a later book
+    crossed: Integers  # 0 for limit orders, whose remainder crosses a later book
     found: Flags  # ``(B,)``, whether a bucket has a book
     depth: Floats  # ``(B,)``, shares on the side that the order crosses
 
 
 class ScenarioTables:
-    """Tables of one venue in a window, read once, with only the snapshots that the ``drawn`` sample times need."""
+    """Snapshots and events of one venue, read once; only the snapshots that the ``drawn`` sample times need."""
 
     def __init__(
         self, store: RecordingStore, recording: Recording, window: TimeWindow, drawn: Sequence[SampleTimes]
@@ -106,13 +109,16 @@ class ScenarioTables:
 
     @cached_property
     def events(self) -> polars.DataFrame:
-        """Events of the whole day: orders in the queue may be hours old."""
+        """Events of the whole day, since orders in the queue may be hours old."""
         return self.store.events(self.recording)
 
     def outcome(
         self, slot: ScenarioSlot, sample_times: SampleTimes, terms: ScenarioTerms, *, seed: int = 0, draws: int = 1
     ) -> _SlotOutcome:
-        """Return the profit of orders in a slot of this venue at one time per bucket; ``draws`` counts hidden sizes."""
+        """Return the profit of orders in a slot of this venue at one sample time per bucket.
+
+        ``draws`` is the number of hidden sizes drawn per bucket for a dark pool.
+        """
         name, quantities, side = self.recording.venue, terms.quantities, terms.side
         taker, maker = self._fees(terms)
         books = closest_books(self.snapshots, sample_times, levels=terms.levels)
@@ -139,7 +145,7 @@ class ScenarioTables:
         return _SlotOutcome(profits, crossed, books.found, depth)
 
     def crossing(self, sample_times: SampleTimes, terms: ScenarioTerms) -> Floats:
-        """Return the profit of crossing the book at one time per bucket, ``(B, Q)``, extrapolated beyond its levels."""
+        """Return the profit ``(B, Q)`` of crossing the book at one time per bucket, extrapolated beyond its levels."""
         books = closest_books(self.snapshots, sample_times, levels=terms.levels)
         return extrapolated_market_profits(books, terms.quantities, terms.side, self._fees(terms)[0])
 
@@ -160,12 +166,12 @@ class ScenarioTables:
 
 @dataclass(frozen=True)
 class Scenarios:
-    """Profits of 0, 1, 2 .. shares, ``(slots, scenarios, shares + 1)``; NaN where a book is too thin.
+    """Profits of 0, 1, 2 .. shares in each slot and scenario, ``(slots, scenarios, shares + 1)``.
 
     ``buckets (scenarios,)`` is the bucket of each scenario, ``mids (scenarios,)`` the mid at the first slot's venue,
-    ``depths (slots, scenarios)`` the shares on the side that a slot's order crosses. Profits are those of each slot
-    alone; ``shared`` has the extra cost when several slots cross one book. The first ``len(buckets) / repeats``
-    scenarios belong to the first draw of times, the next ones to the second.
+    ``depths (slots, scenarios)`` the shares on the side that a slot's order crosses. ``profits`` assume that no other
+    slot is used, and are NaN where a book is missing or too thin; ``shared`` has the books that several slots cross.
+    Each bucket has ``repeats`` scenarios; the first scenarios of all buckets come first, then the second ones.
     """
 
     slots: tuple[ScenarioSlot, ...]
@@ -195,7 +201,7 @@ class Scenarios:
             object.__setattr__(self, name, value)
 
     def _caps(self, caps: Integers) -> Integers:
-        """Return ``caps``; raise `InputError` unless all are from 0 to `shares`."""
+
         given = exact_array("caps", caps, np.int64, (len(self.slots),))
         if given.min() < 0 or given.max() > self.shares:
             raise InputError(f"caps must be from 0 to {self.shares} shares, was {given.tolist()}")
@@ -203,31 +209,31 @@ class Scenarios:
 
     @property
     def shares(self) -> int:
-        """Largest quantity."""
+        """Largest quantity with a profit."""
         return int(self.profits.shape[2]) - 1
 
     def caps(self) -> Integers:
-        """Return the largest quantity per slot for which `ENOUGH` of the books are deep enough, ``(slots,)``."""
+        """Return the largest quantity per slot for which a fraction `ENOUGH` of the books is deep enough, (slots,)."""
         enough = np.isfinite(self.profits).mean(axis=1) >= ENOUGH
         return np.asarray(np.where(enough.all(axis=1), self.shares, enough.argmin(axis=1) - 1))
 
     def deep(self, caps: Integers) -> Flags:
-        """Return whether the book of each slot is deep enough for its cap, ``(slots, scenarios)``."""
+        """Return whether the book of each slot is deep enough for the slot's cap, ``(slots, scenarios)``."""
         return np.asarray(np.isfinite(self.profits[np.arange(len(self.slots)), :, self._caps(caps)]))
 
     def whole(self, caps: Integers) -> Flags:
-        """Return whether the books of all slots are deep enough for their caps, ``(scenarios,)``."""
+        """Return in which scenarios the books of all slots are deep enough for their caps, ``(scenarios,)``."""
         return np.asarray(self.deep(caps).all(axis=0))
 
     def replayed(self, caps: Integers) -> tuple[Floats, tuple[SharedBook, ...]]:
-        """Return profits and shared books of the scenarios whose books are deep enough for ``caps``."""
+        """Return profits and shared books of the scenarios in which all books are deep enough for ``caps``."""
         whole = self.whole(caps)
         return self.profits[:, whole], tuple(book.of(whole) for book in self.shared)
 
     def room(self, caps: Integers) -> int:
-        """Return the shares that all slots together can take in `ENOUGH` of the scenarios.
+        """Return the shares that all slots together can take in a fraction `ENOUGH` of the scenarios.
 
-        A book that several slots cross is counted once; dark fills are added.
+        A book that several slots cross is counted once; shares that dark pools fill do not use it.
         """
         caps = self._caps(caps)
         room = np.full(len(self.buckets), int(caps.sum()))
@@ -238,7 +244,7 @@ class Scenarios:
         return int(np.sort(room)[int((1 - ENOUGH) * len(room))])
 
     def presence(self) -> Floats:
-        """Return the fraction of scenarios in which each slot can take one share, ``(slots,)``."""
+        """Return the fraction of scenarios in which each slot can take at least one share, ``(slots,)``."""
         return np.asarray(np.isfinite(self.profits[:, :, 1]).mean(axis=1))
 
     def fit(self, slot: int, cap: int, seed: int) -> VenueFit:
@@ -257,7 +263,7 @@ class Scenarios:
             raise DataError(f"{self.slots[slot].name}: {error}") from None
 
     def models(self, caps: Integers, seed: int) -> tuple[list[VenueModel], dict[str, VenueFit]]:
-        """Return one venue model per slot, with non-negative variances up to its cap, and the fits behind them."""
+        """Return one venue model per slot, with non-negative variances up to its cap, and the fits by slot name."""
         caps = self._caps(caps)
         fits = {slot.name: self.fit(k, caps[k], seed) for k, slot in enumerate(self.slots)}
         kinds = {slot.name: "dark" if slot.pool is not None else slot.kind for slot in self.slots}
@@ -291,10 +297,10 @@ def draw_scenarios(
     for slot in slots:
         one_of("venue of a slot", slot.venue, tuple(recordings))
     one = next(iter(recordings.values()))
-    # The first seed is ``seed`` itself, so that the first draw has the sample times of `calibrate`.
+    # The first seed is ``seed`` itself, so that the first sample times are those of `calibrate`.
     seeds = [seed, *(int(seed_stream(seed, "repeat", k).generate_state(1)[0]) for k in range(1, repeats))]
     drawn = [draw_sample_times(one.date, window, each, one.zone) for each in seeds]
-    # Separate seeds, so that hidden sizes do not depend on the sampled times.
+    # Hidden sizes have seeds of their own, so that they do not depend on the sample times.
     stream = f"Window(start={window.start!r}, end={window.end!r}, buckets={window.buckets})"  # must never change
     hidden = [int(seed_stream(seed, "hidden", stream, k).generate_state(1)[0]) for k in range(repeats)]
     names = dict.fromkeys(slot.venue for slot in slots)
@@ -317,7 +323,7 @@ def draw_scenarios(
     mids = [closest_books(venues[slots[0].venue].snapshots, sample_times, levels=1).mid for sample_times in drawn]
     if not np.isfinite(table[:, :, 1]).any():
         where = f"of {symbol} at {', '.join(venues)} from {window.start} to {window.end}"
-        raise DataError(f"no snapshots {where}; choose other hours")
+        raise DataError(f"no snapshots {where}; choose hours with recorded snapshots")
     buckets = np.tile(np.arange(window.buckets), repeats)
     return Scenarios(tuple(slots), table, buckets, np.concatenate(mids), np.stack(depths), repeats, tuple(shared))
 

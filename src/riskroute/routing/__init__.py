@@ -1,4 +1,4 @@
-"""Splits of orders over venues and pools: action sets, designs, venue models, fees and exact optima."""
+"""Splits of orders over venues and dark pools: action sets, designs, venue models, fees and exact optimisation."""
 
 from riskroute._lazy import attach
 

@@ -2,8 +2,8 @@
 
 An allocation gives every slot a multiple of the lot between its minimum and its cap, S shares in total. Its features
 are the shares and their squares, divided by their largest norm, so the dimension is ``2 m``. Linear scores of these
-features are separable over slots, so the best member is found without a list of all: there are 1,287 for 8 shares over
-6 slots, and about 1e40 for 1,000 shares over 20 slots.
+features are separable over slots, so the best allocation is found without listing all: there are 1,287 for 8 shares
+over 6 slots, and about 1e40 for 1,000 shares over 20 slots.
 """
 
 from __future__ import annotations
@@ -38,16 +38,17 @@ from riskroute.routing.splits import COMFORTABLE_LIST, MOST_SLOTS, count_splits,
 from riskroute.routing.survivors import survivors_of
 
 _LISTED_TOP = 2_000_000  # sets up to this size are listed to find their best members exactly
-MOST_SHARES = 10**7  # tables have one entry per lot, and amounts are raised to the fourth power
+MOST_SHARES = 10**7  # limits tables, which have one entry per lot, and fourth powers of amounts
 
 Bounds = int | Sequence[int] | None
 
 
 @dataclass(frozen=True)
 class _AllocationMargin:
-    """Best allocation for a score, the smallest cost of moving one lot away from it, and the gap to the second best.
+    """Best allocation for a score, its margin, and its gap: by how much the second-best allocation costs more.
 
-    The paper claims ``gap >= margin`` if costs are convex in every slot.
+    The margin is the smallest cost of moving one lot between slots. The paper claims ``gap >= margin`` if costs are
+    convex in every slot.
     """
 
     best: Action
@@ -118,7 +119,7 @@ class Allocations(LatticeSet):
             raise InputError(f"caps must add up to at least {self.shares} shares, was {int(high.sum()) * self.lot}")
 
     def _largest_size(self) -> float:
-        """Return the exact largest norm of ``(a, a^2)`` over all allocations: a separable maximum."""
+        """Return the exact largest norm of ``(a, a^2)`` over all allocations ``a``: a separable maximum."""
         lattice = self.lattice
         if lattice.unbounded:  # convex: all free units in one slot
             allocation = lattice.lows.copy()
@@ -176,7 +177,7 @@ class Allocations(LatticeSet):
         return as_action(first * self.lot), None if second is None else as_action(second * self.lot)
 
     def margin(self, coef: Floats) -> _AllocationMargin:
-        """Return the paper's margin (gamma) for a score and the gap it bounds; infinite for a single allocation."""
+        """Return the paper's margin (gamma) and gap for a score; both are infinite for a set with one allocation."""
         alpha, beta = self.separable(coef)
         best, second = self.two_best(coef)
         units = np.array(best, dtype=np.int64) // self.lot
@@ -190,8 +191,8 @@ class Allocations(LatticeSet):
     def design(self, tolerance: float) -> Design:
         tolerance = real_number("tolerance", tolerance, minimum=1e-6, maximum=10)
         if tolerance not in self._designs:
-            # Small sets are listed, which gives the exact design. Larger sets rely on symmetry, which is weak with many
-            # kinds of slots.
+            # Small sets are listed, which gives the exact design. Larger sets rely on symmetry between slots with equal
+            # bounds.
             kinds = SymmetryGroups.of(self.lattice.units, self.lattice.lows, self.lattice.highs)
             if self.size <= 20_000 and (len(kinds) > MOST_KINDS or not too_wide_for_g_optimal(self.size, self.dim)):
                 self._designs[tolerance] = self.listed().design(tolerance)
@@ -228,16 +229,16 @@ class Allocations(LatticeSet):
         return self.lattice.rank(row[0] // self.lot)
 
     def unrank(self, rank: int) -> Action:
-        """Return the allocation with ``rank`` others before it."""
+        """Return the allocation that follows ``rank`` lexicographically smaller ones."""
         rank = whole_number("rank", rank, minimum=0, maximum=self.size - 1)
         return as_action(self.lattice.unrank(rank) * self.lot)
 
     def apportion(self, weights: ArrayLike) -> Action:
         """Return the allocation in proportion to non-negative ``weights (slots,)``, by largest remainders.
 
-        Weights apportion the shares above the minimums; all-zero weights count as equal ones. The excess over a cap
-        goes to the other slots in proportion, evenly to slots without weight once all others are full. Each slot gets
-        the floor of its quota in lots; leftover lots go to the largest remainders, ties to the first slot.
+        Weights apportion the shares above the minimums; all-zero weights count as equal. The excess over a cap goes to
+        slots with weight in proportion; once these are full, slots without weight share it evenly. Each slot gets the
+        floor of its quota in lots. Leftover lots go to the largest remainders, ties to the first slot.
 
         Examples
         --------
@@ -252,7 +253,7 @@ class Allocations(LatticeSet):
         lattice = self.lattice
         part = _quotas(given / max(float(given.max()), np.finfo(float).tiny), lattice.free, lattice.room)
         units = np.floor(part).astype(np.int64)
-        first = np.argsort(np.round(units - part, 6), kind="stable")  # rounding errors count as ties
+        first = np.argsort(np.round(units - part, 6), kind="stable")  # remainders that differ by rounding are ties
         units[first[: lattice.free - int(units.sum())]] += 1
         return as_action((units + lattice.lows) * self.lot)
 
@@ -261,7 +262,7 @@ class Allocations(LatticeSet):
         if self.size > limit:
             raise InputError(f"too many allocations to list (limit {limit:,}): {count_text(self.size)}")
         units = CutLattice(self.lattice).listed(self.size, visits=2**63 - 1)
-        assert units is not None  # the limits are those of the whole set
+        assert units is not None  # no limit is below the size of the set
         listed = self.listed_rows(units * self.lot)
         listed.whole = self.scores
         return listed
@@ -278,7 +279,6 @@ def _best_exchange(alpha: Vector, beta: Vector, units: Units, lows: Units, highs
 
 
 def _per_slot(name: str, bounds: Bounds, slots: int, default: int) -> Integers:
-    """Expand bounds to one integer per slot."""
     if bounds is None:
         return np.full(slots, default, dtype=np.int64)
     given: Any = bounds.tolist() if isinstance(bounds, np.ndarray) else bounds
@@ -291,14 +291,14 @@ def _per_slot(name: str, bounds: Bounds, slots: int, default: int) -> Integers:
 def proportional_allocation(weights: Vector, shares: int, lot: int = 1) -> Units:
     """Return shares ``(n,)`` in proportion to non-negative ``weights (n,)``, in whole lots by largest remainders.
 
-    The odd lot goes to the largest weight. All-zero weights get nothing.
+    Shares that do not fill a lot go to the largest weight. If all weights are zero, all shares are zero.
     """
     total = float(weights.sum())
     if not total > 0:
         return np.zeros(len(weights), dtype=np.int64)
     part = weights / total * (shares // lot)
     units = np.floor(part + 1e-9).astype(np.int64)
-    first = np.argsort(np.round(units - part, 6), kind="stable")  # rounding errors count as ties
+    first = np.argsort(np.round(units - part, 6), kind="stable")  # remainders that differ by rounding are ties
     units[first[: shares // lot - int(units.sum())]] += 1
     units *= lot
     units[int(np.argmax(weights))] += shares % lot
@@ -306,7 +306,7 @@ def proportional_allocation(weights: Vector, shares: int, lot: int = 1) -> Units
 
 
 def allocation_unit_shares(shares: int, lot: int, most: int) -> int:
-    """Return the shares per unit: a lot, doubled until the order has at most ``most`` units."""
+    """Return the number of shares per unit: the lot, doubled until the order has at most ``most`` units."""
     unit = lot
     while -(-shares // unit) > most:
         unit *= 2
@@ -314,7 +314,7 @@ def allocation_unit_shares(shares: int, lot: int, most: int) -> int:
 
 
 def _quotas(weights: Vector, free: int, room: Units) -> Vector:
-    """Divide ``free`` in proportion to weights, at most ``room (slots,)`` each, not rounded."""
+    """Divide ``free`` in proportion to weights, at most ``room (slots,)`` each, without rounding."""
     part, unfilled = np.zeros(len(weights)), np.ones(len(weights), dtype=bool)
     while unfilled.any():
         pull = np.where(unfilled, weights, 0.0)
@@ -331,7 +331,7 @@ def _quotas(weights: Vector, free: int, room: Units) -> Vector:
 
 @dataclass(frozen=True)
 class AllocationDesign:
-    """Design over an allocation set, and the seconds to compute it."""
+    """Design over an allocation set, and the seconds that computing it took."""
 
     allocations: Allocations
     design: Design
@@ -374,9 +374,9 @@ class AllocationDesign:
 
 
 def routing_actions(shares: int, slots: int, *, listed: bool | None = None, scale: float | None = None) -> ActionSet:
-    """Return all splits of ``shares`` over ``slots``: a list if it is short, the implicit set otherwise.
+    """Return the set of all splits of ``shares`` over ``slots``: listed if it is small, implicit otherwise.
 
-    ``listed`` overrides the choice. Handles are tuples of shares either way. Features are divided by ``scale``
+    ``listed`` overrides this choice. Handles are tuples of shares in both cases. Features are divided by ``scale``
     (default: their largest norm).
 
     Examples

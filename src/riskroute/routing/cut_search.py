@@ -1,7 +1,7 @@
-"""Search among allocations under separable cuts: list, count, random walk, descent.
+"""List, count, sample and optimise the allocations that pass separable cuts.
 
-Amounts are in units. A cut is a cost per unit and per squared unit in every slot, and a limit on the total cost. ``L``
-cuts are arrays ``alphas`` and ``betas`` ``(L, m)`` and ``limits`` ``(L,)``.
+Amounts are in units. A cut limits a total cost, with a cost per unit and per squared unit in every slot. ``L`` cuts
+are arrays ``alphas`` and ``betas`` ``(L, m)`` and ``limits`` ``(L,)``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from riskroute.core.arrays import Units, Vector
 from riskroute.routing.lattice import Lattice
 from riskroute.routing.separable import check_separable_size, convolve, tabulate_separable
 
-MEMBER_SLACK = 1e-12  # relative slack of a limit, for rounding: members may lie exactly on it
+MEMBER_SLACK = 1e-12  # relative slack of a limit for rounding errors: members may lie exactly on the limit
 
 Cut = tuple[Vector, Vector, float]
 
@@ -38,7 +38,7 @@ class CutLattice:
     def listed(self, limit: int, visits: int = 60_000_000) -> Units | None:
         """Return all vectors ``(n, m)`` in lexicographic order; None above ``limit`` vectors or ``visits`` steps.
 
-        Vectors within rounding of a cut's limit are included: the caller must test them exactly.
+        Limits have a relative slack of 1e-9, so the caller must test the vectors exactly.
         """
         slots = len(self.lattice.lows)
         arguments = self._search_arguments(1e-9)
@@ -51,7 +51,7 @@ class CutLattice:
     def count(self, visits: int = 300_000_000) -> int | None:
         """Return the exact number of vectors; None if that takes more than ``visits`` steps.
 
-        Only the boundary of the set is traversed, so sets far too large to list can be counted if there are few slots.
+        The search visits only the boundary of the set. With few slots it counts sets that are far too large to list.
         """
         if self.lattice.size >= 2**63:
             return None
@@ -60,10 +60,11 @@ class CutLattice:
         return None if count < 0 else int(count)
 
     def random_walk(self, start: Units, count: int, burn_in: int, thin: int, rng: np.random.Generator) -> Units:
-        """Return ``count`` states of a random walk of exchanges, ``thin`` steps apart, after ``burn_in`` steps.
+        """Return ``count`` states of a random walk over the vectors, ``thin`` steps apart, after ``burn_in`` steps.
 
-        A step picks two slots and an amount (log-uniform, independent of the state) and moves it if bounds and cuts
-        allow. Proposals are symmetric, so the stationary distribution is uniform on all members that exchanges reach.
+        A step draws two slots and an amount (log-uniform, independent of the state), and moves the amount from one slot
+        to the other if bounds and cuts allow. Proposals are symmetric, so the stationary distribution is uniform on the
+        vectors that such moves connect.
         """
         limits, lattice = self._relaxed(MEMBER_SLACK), self.lattice
         drawn: Units = _random_walk(
@@ -72,7 +73,7 @@ class CutLattice:
         return drawn
 
     def descend(self, start: Units, alpha: Vector, beta: Vector) -> Units:
-        """Move 1, 2, 4 .. units between two slots while that lowers ``sum alpha v + beta v^2`` and keeps the cuts."""
+        """Lower ``sum alpha v + beta v^2`` within the cuts by moving 1, 2, 4 .. units between two slots at a time."""
         limits, lattice = self._relaxed(MEMBER_SLACK), self.lattice
         end: Units = _descend(start, alpha, beta, self.alphas, self.betas, limits, lattice.lows, lattice.highs)
         return end
@@ -80,7 +81,6 @@ class CutLattice:
     def _search_arguments(
         self, slack: float
     ) -> tuple[Vector, Vector, Vector, Vector, Vector, Units, Units, Units, int]:
-        """Return the arguments of `_traverse`."""
         lattice, alphas, betas = self.lattice, self.alphas, self.betas
         cheapest = _cheapest_completions(lattice, alphas, betas)
         costliest = -_cheapest_completions(lattice, -alphas, -betas)
@@ -176,7 +176,6 @@ def _keeps_cuts(
 
 @register_jitable
 def _cut_scores(alphas: Vector, betas: Vector, units: Units) -> Vector:
-    """Return the scores of one allocation under all cuts."""
     scores = np.zeros(len(alphas))
     for c in range(len(alphas)):
         for k in range(len(units)):

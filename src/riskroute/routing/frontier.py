@@ -1,4 +1,4 @@
-"""Risk frontier: the best splits for every risk tolerance from zero to infinity, and where they change."""
+"""Risk frontier: the best split at every risk tolerance from zero to infinity, and the tolerances where it changes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from riskroute.core.validation import instance_of, valid_function, valid_list, v
 from riskroute.learning.actions import Action, as_batch
 from riskroute.learning.problem import Problem
 
-_ROUNDING = 1e-11  # relative differences below this are rounding
+_ROUNDING = 1e-11  # relative differences below this are rounding errors
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class _FrontierPoint:
 
 
 Split = tuple[Action, float, float]  # a split with its mean and variance
-Best = Callable[[float], Split]  # best split at a risk tolerance; at infinity, the split with the largest mean
+Best = Callable[[float], Split]  # returns the best split at a risk tolerance; at infinity, that with the largest mean
 
 
 def risk_frontier(problem: Problem, *, at: Sequence[float] = (), most: int = 100) -> list[_FrontierPoint]:
@@ -52,11 +52,12 @@ def risk_frontier(problem: Problem, *, at: Sequence[float] = (), most: int = 100
 
 
 def trace_frontier(best: Best, *, at: Sequence[float] = (), most: int = 100) -> list[_FrontierPoint]:
-    """Return all splits that are best at some risk tolerance, calling ``best`` only where two of them tie.
+    """Return all splits that are best at some risk tolerance; call ``best`` only where two known splits tie.
 
-    If a third split beats both at their tie, it lies between them; if none does, the best split changes exactly there.
-    The search stops at ``most`` splits, and fills the widest gaps first. The best splits at the tolerances ``at`` are
-    always included, with the ranges of tolerances in which they are best, even beyond ``most``.
+    A third split that beats both at the tie lies between them in mean and variance. Without one, the best split changes
+    exactly at the tie. The search stops at ``most`` splits, and fills the widest gaps in mean and variance first. The
+    best splits at the tolerances ``at``, and the ends of the ranges where they are best, are found even beyond
+    ``most`` splits.
     """
     whole_number("most", most, minimum=2)
     asked = [

@@ -1,4 +1,4 @@
-"""Routing problems of the paper: random instances of any size, and the venue parameters of its table."""
+"""Routing problems of the paper: random instances of any size, and the paper's table of five venues."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from riskroute.routing.venue_models import VenueModel, venue_problem
 def random_routing_problem(
     shares: int, slots: int, seed: int, *, risk_tolerance: float = 2.0, base_variance: float = 1.0
 ) -> Problem:
-    """Draw an instance of the paper's synthetic experiments: S shares over m slots.
+    """Draw a problem of the paper's synthetic experiments: ``shares`` (the paper's S) over ``slots`` (its m).
 
     Examples
     --------
@@ -43,8 +43,8 @@ def random_instance_sizes(
 ) -> tuple[list[Problem], Integers]:
     """Return one problem per order size over the same slots, and the index of each round's problem ``(length,)``.
 
-    All problems share their coefficients, so their features have the scale of the largest order. Sizes are drawn
-    uniformly. `riskroute.simulation.environments.ChangingActionSets` simulates the result.
+    All problems share their coefficients, so their features have the scale of the largest order. The size of every
+    round is drawn uniformly. `riskroute.simulation.environments.ChangingActionSets` simulates the result.
 
     Examples
     --------
@@ -62,21 +62,20 @@ def random_instance_sizes(
     whole = random_problem(
         sets[orders.index(largest)], seed, risk_tolerance=risk_tolerance, base_variance=base_variance
     )
-    # a child stream: the seed itself drew the coefficients
+    # a child of the seed sequence, since the seed itself drew the coefficients
     source = np.random.SeedSequence(whole_number("seed", seed, minimum=0)).spawn(1)[0]
     sequence = np.random.default_rng(source).integers(len(orders), size=length)
     return [dataclasses.replace(whole, actions=actions) for actions in sets], sequence
 
 
 def riskless_slot_instance(problem: Problem, slot: int = 0, remaining: float = 1e-3) -> Problem:
-    """Return the problem with one nearly riskless slot: the whole order in it has variance ``remaining``.
+    """Return the problem with one nearly riskless slot: sending the whole order there has variance ``remaining``.
 
-    The slot's two variance coefficients become the smallest ones with this effect, proportional to the features of the
-    whole order in it; all others stay the same. No variance becomes negative if ``var_coef`` met the theory's norm
-    bound: with a fraction ``r`` of the order elsewhere, this slot leaves at least ``r * base_variance``, and the others
-    subtract at most that. The norm of ``var_coef`` may then exceed ``base_variance``, up to ``sqrt(2)`` times for
-    features with the scale of the whole order. Norms are therefore not checked: a problem within them would have nearly
-    equal variances in all other slots.
+    Only this slot's two variance coefficients change: they become the pair of smallest norm with this effect. No
+    variance becomes negative if the norm of ``var_coef`` was at most ``base_variance``: with a fraction ``r`` of the
+    order in other slots, the riskless slot leaves at least ``r * base_variance``, and the others subtract at most that.
+    The new norm may be ``sqrt(2)`` times ``base_variance`` if features have the scale of the whole order, so norms are
+    not checked. Within the norm bound, all other slots would have nearly equal variances.
 
     Examples
     --------
@@ -116,5 +115,5 @@ PAPER_VENUES = (
 def paper_routing_instance(
     units: str = "money", *, shares: int = PAPER_SHARES, risk_tolerance: float = 2.0, base_variance: float = 1.0
 ) -> Problem:
-    """Return the paper's table (five venues) as a problem, in ``money`` units or scaled to ``norm-1``."""
+    """Return the problem of splitting an order over the paper's five venues; `venue_problem` explains ``units``."""
     return venue_problem(PAPER_VENUES, shares, units=units, risk_tolerance=risk_tolerance, base_variance=base_variance)

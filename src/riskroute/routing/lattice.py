@@ -1,6 +1,6 @@
-"""Vectors of whole numbers with bounds and a fixed sum: exact counts, ranks and uniform draws, and sets built on them.
+"""Bounded vectors of whole numbers with a fixed sum: exact counts, ranks, uniform draws, and action sets of them.
 
-``ways[k][n]`` is the number of ways in which slots ``k, k + 1 ..`` take ``n`` units. It is kept as running sums of
+``ways[k][n]`` is the number of ways in which slots ``k, k + 1 ..`` can take ``n`` units. It is kept as running sums of
 Python integers, which do not overflow: there are about 1e40 ways to split 1,000 shares over 20 slots.
 """
 
@@ -72,13 +72,13 @@ class Lattice:
 
     @cached_property
     def ways(self) -> Units:
-        """Number of ways in which slots ``k ..`` take ``n`` units, ``(m + 1, units + 1)``, capped at 2^63 - 1."""
+        """Number of ways in which slots ``k ..`` can take ``n`` units, ``(m + 1, units + 1)``, capped at 2^63 - 1."""
         self._check_counts(3)
         table = np.zeros((len(self.lows) + 1, self.units + 1), dtype=np.int64)
         for k, sums in zip(range(len(self.lows), -1, -1), self._running_sums(), strict=True):
             least = int(self.lows[k:].sum())
             counts = map(operator.sub, sums, itertools.chain([0], sums))
-            # entries above the cap belong to states that no vector of the set reaches
+            # a set of fewer than 2^63 vectors reaches no capped entry
             table[k, least : least + len(sums)] = [min(count, 2**63 - 1) for count in counts]
         return table
 
@@ -92,7 +92,7 @@ class Lattice:
         return before
 
     def unrank(self, rank: int) -> Units:
-        """Return the vector with ``rank`` others before it."""
+        """Return the vector that follows ``rank`` lexicographically smaller ones."""
         left, vector = self.free, np.zeros(len(self.lows), dtype=np.int64)
         for k in range(len(vector)):
             after = self._sums[k + 1]
@@ -119,7 +119,6 @@ class Lattice:
 
 
 def _random_integer(rng: np.random.Generator, limit: int) -> int:
-    """Draw an integer uniformly from 0 to ``limit - 1``; ``limit`` may exceed 64 bits."""
     if limit <= 2**63 - 1:
         return int(rng.integers(limit))
     bits = (limit - 1).bit_length()
@@ -177,5 +176,5 @@ class LatticeSet(ActionSet):
         return np.asarray(np.minimum(self.lattice.highs, self.lattice.units) * self.lot)
 
     def listed_rows(self, allocations: ActionBatch) -> SplitList:
-        """Return ``allocations`` as an explicit list; they are their own handles."""
+        """Return ``allocations`` as an explicit list, with the allocations as handles."""
         return SplitList(self.features(allocations), coordinates=self.slots, handles=allocations)

@@ -1,14 +1,14 @@
-"""Splits of whole units that minimise a quadratic form plus a cost per slot, with a certified lower bound.
+"""Splits of whole units that minimise a quadratic form plus tabulated costs of each slot, with a proven lower bound.
 
 Minimise ``a' S a + linear' a + sum_k tables[k, a_k]`` over whole numbers ``0 <= a_k <= cap_k`` with ``sum a = units``.
-``S`` couples the slots, so dynamic programming is not exact here. Instead:
+``S`` couples the slots, so dynamic programming does not apply. The search has three steps:
 
-1. The continuous relaxation is solved by moving units between the pair of slots whose marginal costs differ most, with
-   the exact step length; tables are interpolated, by their convex envelope where they are not convex. An indefinite
-   ``S`` is shifted to a semi-definite one, and the excess ``s a_k^2`` bounded by its chord on ``[0, cap_k]``. The
-   relaxed minimum less its duality gap is a lower bound for every split.
-2. The relaxed solution is rounded by largest remainders and improved by moving single units between pairs.
-3. If the result is more than 0.1 % above the bound, or the problem is not convex, seven more starts are tried.
+1. Solve the continuous relaxation: move units between the pair of slots whose marginal costs differ most, with the
+   exact step length. Tables are replaced by their convex envelopes and interpolated. An indefinite ``S`` is made
+   semi-definite by adding ``s`` to its diagonal; the added cost ``s a_k^2`` is at most its chord on ``[0, cap_k]``,
+   which is subtracted. The relaxed minimum less its duality gap is a lower bound on the cost of every split.
+2. Round the relaxed solution by largest remainders, and improve it by moving single units between pairs of slots.
+3. If the cost is more than 0.1 % above the bound, or the problem is not convex, repeat from seven other splits.
 
 References
 ----------
@@ -83,7 +83,7 @@ def minimise_quadratic(
     m = len(linear)
     matrix = finite_array("matrix", matrix, ndim=2, length=m)
     if matrix.shape != (m, m) or np.abs(matrix - matrix.T).max() > _ROUNDING * np.abs(matrix).max():
-        raise InputError(f"matrix must be symmetric of shape ({m}, {m}), and was not")
+        raise InputError(f"matrix must be symmetric of shape ({m}, {m}), got shape {matrix.shape}, not symmetric")
     units = whole_number("units", units, minimum=0)
     check_separable_size(m, units)
     most = np.full(m, units) if caps is None else np.minimum(exact_array("caps", caps, np.int64, (m,)), units)
@@ -107,7 +107,6 @@ def minimise_quadratic(
 
 
 def _bounded(matrix: Matrix, costs: Matrix, most: Units, units: int) -> tuple[Vector, float]:
-    """Return the relaxed solution and a lower bound on the cost of every split."""
     shift = max(-float(np.linalg.eigvalsh(matrix)[0]), 0.0)
     hull = costs.copy()
     if shift > 0:  # s a^2 is at most its chord s cap a on [0, cap], so subtracting the chord keeps the bound valid
@@ -131,7 +130,6 @@ def _convex(costs: Matrix, most: Units) -> bool:
 
 
 def _rounded(split: Vector, most: Units, units: int) -> Units:
-    """Round to whole units by largest remainders, within the caps."""
     chosen = np.minimum(np.floor(split + 1e-9).astype(np.int64), most)
     remainder = np.where(chosen < most, split - chosen, -np.inf)
     for k in np.argsort(-remainder, kind="stable")[: units - int(chosen.sum())]:
@@ -140,14 +138,13 @@ def _rounded(split: Vector, most: Units, units: int) -> Units:
 
 
 def _filled(chosen: Units, most: Units, units: int) -> Units:
-    """Assign missing units to the first slots below their caps."""
     for k in range(len(chosen)):
         chosen[k] += min(int(most[k] - chosen[k]), units - int(chosen.sum()))
     return chosen
 
 
 def _starts(most: Units, units: int, count: int = 7) -> list[Units]:
-    """Return starting splits: first with one slot filled to its cap, largest caps first, then random ones."""
+    """Return starting splits: up to three that fill a slot with a large cap first, then random ones."""
     rng, starts = np.random.default_rng(0), []
     for number in range(count):
         weights = rng.exponential(size=len(most)) * (most > 0)
@@ -193,7 +190,7 @@ def _relax(matrix: Matrix, hull: Matrix, most: Units, split: Vector, units: int)
     m = len(split)
     slope = 2 * (matrix @ split)
     left, right, scale = 0.0, 0.0, 0.0
-    for step in range(200_000):  # far more than ever needed: the gap returned is valid wherever it stops
+    for step in range(200_000):  # far more steps than needed; the gap is valid after any number of steps
         giver, taker = -1, -1
         scale = 0.0
         for k in range(m):
@@ -217,7 +214,7 @@ def _relax(matrix: Matrix, hull: Matrix, most: Units, split: Vector, units: int)
             length = min(length, (left - right) / bend)
         split[giver] = _snapped(split[giver] - length)
         split[taker] = _snapped(split[taker] + length)
-        if step % 64 == 63:  # recompute: accumulated steps drift
+        if step % 64 == 63:  # recompute, since rounding errors of the steps accumulate
             slope = 2 * (matrix @ split)
         else:
             for k in range(m):
@@ -227,7 +224,7 @@ def _relax(matrix: Matrix, hull: Matrix, most: Units, split: Vector, units: int)
 
 @njit(cache=True)
 def _snapped(value: float) -> float:
-    """Round a nearly whole number: table cells end at whole numbers."""
+    """Round a number that is whole up to rounding errors, since the cells of a table end at whole numbers."""
     whole = np.round(value)
     return whole if abs(value - whole) < 1e-12 * max(1.0, abs(value)) else value
 

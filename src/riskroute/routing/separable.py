@@ -1,12 +1,12 @@
 """Exact optimisation of separable scores over whole numbers with a fixed sum.
 
-Choose units ``v_k`` with ``low_k <= v_k <= high_k`` and ``sum_k v_k = units`` so that ``sum_k f_k(v_k)`` is smallest
-(or largest). Every query of an allocation set reduces to this.
+Minimise or maximise ``sum_k f_k(v_k)`` over whole numbers ``low_k <= v_k <= high_k`` with ``sum_k v_k = units``. The
+best allocation of an order under a linear score is such an optimum.
 
-Greedy allocation by marginal cost minimises convex quadratics. Dynamic programming optimises any other function: the
-optimum over the last slots is a (max, +) convolution of tables, whose inner loop is one vectorised addition and
-maximum. Ties go to the lexicographically smallest optimum. `SeparableScores` minimises many scores in one compiled
-call; `minimise_separable` is its reference implementation and gives the same results.
+Greedy allocation by marginal cost minimises convex quadratics. Dynamic programming optimises any other function: it
+adds one slot at a time by a (max, +) convolution of tables. Of several optima, the lexicographically smallest is
+returned. `SeparableScores` minimises many scores in one compiled call; `minimise_separable` is the reference
+implementation for a single score and gives the same results.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from riskroute.core.errors import InputError
 from riskroute.core.validation import finite_array
 from riskroute.learning.kernels import build_tournament, padded_length, padded_tournament, update_tournament
 
-Choices = NDArray[np.int32]  # amount of a slot for every total
+Choices = NDArray[np.int32]  # optimal amount in a slot, by the total over this slot and all later ones
 
-_LARGEST_TABLES = 30_000_000  # entries per problem: values and choices take a third of a gigabyte
+_LARGEST_TABLES = 30_000_000  # entries per problem: a value and a choice take 12 bytes, so 360 MB in all
 
 
 @njit(cache=True)
 def _offer(value: float, j: int, second: Vector, best: Vector, choice: Choices) -> None:
-    """Update ``best`` and ``choice`` where ``value + second`` is larger; the compiler vectorises this loop."""
+    """Update ``best`` and ``choice`` where ``value + second`` exceeds ``best``; the compiler vectorises this loop."""
     for i in range(len(second)):
         total = value + second[i]
         if total > best[i]:
@@ -43,7 +43,7 @@ def convolve(first: Vector, second: Vector, limit: int) -> tuple[Vector, Choices
     """Return ``out[n] = max_j first[j] + second[n - j]`` for ``n <= limit``, and the smallest maximising ``j``."""
     best = np.full(limit + 1, -np.inf)
     choice = np.zeros(limit + 1, dtype=np.int32)
-    block = 1024  # results computed at a time, so that their operands stay in the first-level cache
+    block = 1024  # number of results computed at a time, so that their operands stay in the first-level cache
     for start in range(0, limit + 1, block):
         end = min(start + block, limit + 1)
         for j in range(min(len(first), end)):
@@ -74,7 +74,7 @@ def _write_greedy(alpha: Vector, beta: Vector, units: int, lows: Units, highs: U
     for k in range(slots):
         chosen[k] = lows[k]
         free -= lows[k]
-    if slots <= 16:  # a scan of so few slots is faster than a tournament
+    if slots <= 16:  # with few slots, a scan is faster than a tournament tree
         for _ in range(free):
             cheapest, taker = np.inf, -1
             for j in range(slots):
@@ -98,7 +98,7 @@ def _write_greedy(alpha: Vector, beta: Vector, units: int, lows: Units, highs: U
 
 
 def check_separable_size(slots: int, units: int) -> None:
-    """Raise `InputError` if tables of all amounts of every slot would not fit in memory."""
+    """Raise `InputError` if tables with an entry for every slot and number of lots would not fit in memory."""
     if slots * (units + 1) > _LARGEST_TABLES:
         raise InputError(
             f"too many amounts for tables: {units:,} lots over {slots} slots "
@@ -162,7 +162,7 @@ def _convolve_two(
 
 
 def two_best_of_tables(tables: list[Vector], units: int) -> tuple[Units, Units | None]:
-    """Return the units that maximise the sum of tables, and the second-best; None if only one vector is feasible."""
+    """Return the units with the largest sum of table entries, and the second-best; None if only one is feasible."""
     best = np.full(units + 1, -np.inf)
     last = tables[-1][: units + 1]
     best[: len(last)] = last
@@ -189,9 +189,9 @@ def two_best_of_tables(tables: list[Vector], units: int) -> tuple[Units, Units |
 def minimise_one_concave(alpha: Vector, beta: Vector, units: int, lows: Units) -> tuple[Units, bool]:
     """Minimise ``sum alpha v + beta v^2`` without upper bounds; also return whether the minimiser is clearly unique.
 
-    Between two slots with ``beta < 0`` the cost is concave in the amount moved from one to the other, so some optimum
-    has one of them at its lower bound: at most one such slot exceeds its bound. Every such slot is tried with every
-    amount, and greedy allocation over the convex slots takes the remainder.
+    Between two slots with ``beta < 0`` the cost is concave in the amount moved from one to the other. Some optimum
+    therefore has at most one such slot above its lower bound. Every such slot is tried with every amount; greedy
+    allocation splits the remainder over the convex slots.
     """
     free = units - lows.sum()
     chosen, order, spent = np.empty_like(lows), np.empty(free, dtype=np.int64), np.empty(free + 1)
@@ -200,7 +200,7 @@ def minimise_one_concave(alpha: Vector, beta: Vector, units: int, lows: Units) -
 
 @register_jitable
 def _write_one_concave(alpha: Vector, beta: Vector, lows: Units, order: Units, spent: Vector, chosen: Units) -> bool:
-    """Write the minimiser, return whether it is unique; ``order`` ``(n,)``, ``spent`` ``(n + 1,)`` are work space."""
+    """Write the minimiser; return whether it is unique. ``order`` (n,) and ``spent`` (n + 1,) are work space."""
     slots, free = len(alpha), len(order)
     reach = 0
     for k in range(slots):
@@ -236,11 +236,11 @@ def _write_one_concave(alpha: Vector, beta: Vector, lows: Units, order: Units, s
         chosen[order[n]] -= 1
     if slot >= 0:
         chosen[slot] += taken
-    return bool(second - lowest > 1e-13 * size)  # a smaller difference is rounding
+    return bool(second - lowest > 1e-13 * size)  # a smaller difference is a rounding error
 
 
 def minimise_separable(alpha: Vector, beta: Vector, units: int, lows: Units, highs: Units) -> Units:
-    """Minimise ``sum alpha v + beta v^2``: by greedy allocation if that is optimal, else by dynamic programming."""
+    """Minimise ``sum alpha v + beta v^2`` exactly: greedily where that is optimal, else by dynamic programming."""
     if (beta >= 0).all():
         chosen: Units = greedy_separable(alpha, beta, units, lows, highs)
         return chosen
@@ -263,7 +263,7 @@ def cheapest_separable_totals(tables: Matrix) -> tuple[Vector, Choices]:
     """
     slots, width = tables.shape
     choices = np.zeros((slots, width), dtype=np.int32)
-    suffix = np.full(width, -np.inf)  # negative costs, since the convolution maximises
+    suffix = np.full(width, -np.inf)  # costs are negated, since the convolution maximises
     suffix[0] = 0.0
     gain = np.empty(width)
     for k in range(slots - 1, -1, -1):
@@ -277,7 +277,7 @@ def cheapest_separable_totals(tables: Matrix) -> tuple[Vector, Choices]:
             for v in range(width):
                 choices[k, v] = choice[v]
     for v in range(width):
-        suffix[v] = -suffix[v] + 0.0  # no negative zero
+        suffix[v] = -suffix[v] + 0.0  # adding zero turns a negative zero into a positive one
     return suffix, choices
 
 
@@ -293,7 +293,7 @@ def separable_units(choices: Choices, total: int) -> Units:
 
 @dataclass(frozen=True, eq=False)
 class SeparableScores:
-    """Best allocations of ``units`` lots within bounds ``(m,)`` for linear scores of ``(shares, shares^2) / scale``."""
+    """Minimiser of linear scores of ``(shares, shares^2) / scale`` over splits of ``units`` lots within bounds (m,)."""
 
     units: int
     lot: int
@@ -302,10 +302,10 @@ class SeparableScores:
     scale: float
 
     def best_each(self, coefs: Floats) -> Integers:
-        """Return the best allocation in shares ``(n, m)`` for each score ``(n, 2 m)``; ties go to the first."""
+        """Return the split (n, m), in shares, that minimises each score (n, 2 m); ties go to the smallest in order."""
         slots, fewest, most = len(self.lows), int(self.lows.sum()), int(self.highs.sum())
         if not fewest <= self.units <= most:
-            raise InputError(f"expected bounds that admit {self.units} units, got {fewest} to {most}")
+            raise InputError(f"expected bounds that admit {self.units} units in total, got {fewest} to {most}")
         coefs = finite_array("coefs", coefs, ndim=2)
         if coefs.shape[1] != 2 * slots:
             raise InputError(f"coefs must have {2 * slots} columns, had {coefs.shape[1]}")
@@ -314,7 +314,7 @@ class SeparableScores:
         factors = self.lot / self.scale, self.lot**2 / self.scale
         tables_fit = slots * (self.units + 1) <= _LARGEST_TABLES
         if not _minimise_each(coefs, *factors, self.units, self.lows, self.highs, tables_fit, chosen):
-            check_separable_size(slots, self.units)  # raises
+            check_separable_size(slots, self.units)  # raises an error
         return chosen * self.lot if self.lot > 1 else chosen
 
 
@@ -334,7 +334,7 @@ def _minimise_each(
     alphas, betas = np.empty((rows, slots)), np.empty((rows, slots))
     free = units - lows.sum()
     order, spent = np.empty(max(free, 0), dtype=np.int64), np.empty(max(free, 0) + 1)
-    few = units <= 24  # so few that the tables of many scores side by side stay in the first-level cache
+    few = units <= 24  # tables of many scores side by side then stay in the first-level cache
     unbounded = not few
     for k in range(slots):
         unbounded = unbounded and highs[k] >= units
@@ -352,7 +352,7 @@ def _minimise_each(
     if waiting and not tables_fit:
         return False
     if few:
-        batch = 256  # scores side by side
+        batch = 256  # number of scores side by side
         for first in range(0, waiting, batch):
             _tables_abreast(alphas, betas, units, lows, highs, left[first : min(first + batch, waiting)], chosen)
     else:
@@ -408,7 +408,6 @@ def _tables_abreast(
 
 @register_jitable
 def _table(alpha: Vector, beta: Vector, units: int, lows: Units, highs: Units, chosen: Units) -> None:
-    """Solve one row of scores by dynamic programming."""
     costs = np.full((len(alpha), units + 1), np.inf)
     for k in range(len(alpha)):
         for v in range(lows[k], min(highs[k], units) + 1):

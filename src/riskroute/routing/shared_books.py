@@ -1,4 +1,4 @@
-"""Books shared by several slots: their orders walk one book jointly, not each from the best price."""
+"""Books shared by several slots: the orders of all these slots take liquidity from one book jointly."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class SharedBook:
     crossing : Floats
         ``(scenarios, shares + 1)``, profit of crossing the book with 0, 1, 2 .. shares.
     rests : Integers
-        ``(slots, scenarios, shares + 1)``, how many of 0, 1, 2 .. shares in a slot cross: all for a market order, the
-        unfilled ones for a dark pool.
+        ``(slots, scenarios, shares + 1)``, how many of 0, 1, 2 .. shares in a slot cross the book: all shares of a
+        market order, the unfilled shares of a dark pool.
     depths : Integers
-        ``(scenarios,)``, shares on the recorded levels; profits beyond are estimates.
+        ``(scenarios,)``, shares on the recorded levels; profits of crossing more shares are extrapolated.
 
     Examples
     --------
@@ -59,7 +59,7 @@ class SharedBook:
             object.__setattr__(self, name, value)
 
     def of(self, scenarios: Flags) -> SharedBook:
-        """Return the book restricted to some scenarios, ``(scenarios,)``."""
+        """Return the book restricted to the scenarios that the mask ``(scenarios,)`` selects."""
         if not (isinstance(scenarios, np.ndarray) and scenarios.dtype == bool and scenarios.shape == self.depths.shape):
             raise InputError(f"scenarios must be {len(self.depths)} booleans, was {described(scenarios)}")
         return SharedBook(self.slots, self.crossing[scenarios], self.rests[:, scenarios], self.depths[scenarios])
@@ -84,7 +84,7 @@ class SharedBook:
         return np.asarray(sum(rests.T[splits[:, slot]] for slot, rests in zip(self.slots, self.rests, strict=True)))
 
     def extra(self, splits: Integers) -> Floats:
-        """Return the profit of crossing jointly minus that of crossing alone, ``(n, scenarios)``: at most 0."""
+        """Return the profit of crossing jointly minus that of each slot on its own, ``(n, scenarios)``: at most 0."""
         together = self.crossing[np.arange(len(self.crossing)), self.crossed(splits)]
         return np.asarray(together - sum(a.T[splits[:, k]] for k, a in zip(self.slots, self._alone, strict=True)))
 

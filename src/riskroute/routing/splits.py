@@ -25,8 +25,8 @@ class SplitList(Actions):
     """Explicit list of allocations of one order; handles are tuples of shares, as in `Allocations`.
 
     Designs over many slots avoid tables of all pairs of coordinates, which would fill the memory. If the list holds all
-    allocations within bounds, in lexicographic order, ``whole`` solves for the best ones under many scores, which is
-    faster than scanning every row. ``whole`` is None for other lists.
+    allocations within bounds, in lexicographic order, ``whole`` optimises many scores at once without scanning every
+    row. ``whole`` is None for other lists.
 
     Examples
     --------
@@ -70,13 +70,13 @@ class SplitList(Actions):
         return wide_optimal(self.rows, tolerance) if wide else super()._solved_design(tolerance)
 
 
-_LARGEST_LIST = 5_000_000  # splits in a list
-COMFORTABLE_LIST = 200_000  # up to here lists are the default: a lookup is faster than a search
+_LARGEST_LIST = 5_000_000  # maximum number of splits in a list
+COMFORTABLE_LIST = 200_000  # sets up to this size are listed by default: a lookup is faster than a search
 MOST_SLOTS = 200  # policies learn two coordinates per slot, and designs need pairs of coordinates
 
 
 def split_list_limit(slots: int, most: int = _LARGEST_LIST) -> int:
-    """Return the maximum number of splits to enumerate: ``most``, or fewer when there are many slots."""
+    """Return the maximum number of splits to list: ``most``, or fewer with many slots, since rows are longer."""
     return min(most, 20_000_000 // slots)  # with its features, a larger table would not fit into a gigabyte
 
 
@@ -120,10 +120,10 @@ def list_splits(shares: int, slots: int) -> Integers:
 
 
 def split_actions(shares: int, slots: int, *, scale: float | None = None) -> SplitList:
-    """Return the listed splits as an action set with features ``(a, a^2) / scale``; default scale: the largest norm.
+    """Return the listed splits ``a`` as an action set with features ``(a, a^2) / scale``.
 
-    Handles are the splits, as tuples of shares. Orders of different sizes share coefficients only if their features
-    have the same scale.
+    The default scale makes the largest norm of the features 1. Handles are the splits, as tuples of shares. Orders of
+    different sizes share coefficients only if their features have the same scale.
 
     Examples
     --------

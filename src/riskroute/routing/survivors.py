@@ -1,14 +1,15 @@
-"""Survivors of elimination: an allocation set cut by one separable constraint after another, and designs over it.
+"""Survivors of elimination: the allocations that pass a growing list of separable constraints, and designs over them.
 
-Up to a million survivors are listed exactly. Larger sets stay implicit: membership is a test, a search under Lagrange
-multipliers on the cuts approximates the best allocation, and uniform draws are states of a random walk of exchanges
-between two slots, whose stationary distribution is uniform on the set.
+Each constraint is a *cut* of the *root*, the set of all allocations. Up to a million survivors are listed exactly.
+Larger sets stay implicit. Membership is then a test, and a search under Lagrange multipliers on the cuts approximates
+the best allocation. Draws are states of a random walk that moves units between two slots; its stationary distribution
+is uniform.
 
-The set has no symmetry left, so a search finds the candidates of a design: uniform draws, the members farthest along
-many directions, and hill climbs of the leverage itself. The bound does not rely on the search. It is the smallest of
-three that hold for every member: the maximum of a separable majorant of the leverage (`certify_by_majorant`); the
-leverage as a sum of squares of linear functions, with the range of each bounded; and the certificate of the root set.
-The first two relax the latest cut with a Lagrange multiplier.
+Survivors have no symmetry, so a search finds the candidates of a design: uniform draws, the members farthest along
+many directions, and hill climbs of the leverage. The bound on the leverage does not rely on the search. It is the
+smallest of three bounds that hold for every member: the maximum of a separable majorant (`certify_by_majorant`); a sum
+of squares of linear functions, each bounded over its range; and the bound proven for the root's design. The first two
+relax the latest cut with a Lagrange multiplier.
 """
 
 from __future__ import annotations
@@ -33,13 +34,13 @@ from riskroute.routing.lattice import LatticeCut, LatticeSet
 from riskroute.routing.splits import split_list_limit
 
 _LARGEST_SURVIVOR_LIST = 1_000_000
-_FINEST = 0.05  # finest tolerance worth solving for: candidates are only some of the members
+_FINEST = 0.05  # a smaller tolerance is not worth solving for: candidates are a sample of the members
 
 
 def survivors_of(root: LatticeSet, cuts: tuple[LatticeCut, ...], witness: Action) -> ActionSet:
     """Return the members of ``root`` that pass every cut: a list if they are few, an implicit set otherwise.
 
-    ``witness`` passes every cut.
+    ``witness`` is any member that passes every cut.
     """
     if cuts:
         units = _cut_lattice(root, cuts).listed(split_list_limit(root.slots, _LARGEST_SURVIVOR_LIST))
@@ -54,7 +55,6 @@ def _cut_lattice(root: LatticeSet, cuts: tuple[LatticeCut, ...]) -> CutLattice:
 
 
 def _passes(root: LatticeSet, cuts: tuple[LatticeCut, ...], rows: ActionBatch) -> Flags:
-    """Return which allocations of ``root`` pass every cut."""
     features = root.features(rows)
     inside = np.ones(len(rows), dtype=bool)
     for cut in cuts:
@@ -100,7 +100,7 @@ class _Survivors(ActionSet):
         return self.root.largest_norm()
 
     def best(self, coef: Vector) -> Action:
-        """Return the best member, exactly if the best allocation of the root survived, otherwise by a search."""
+        """Return the best member: exact if the best allocation of the root survived, otherwise found by a search."""
         coef = finite_array("coef", coef, ndim=1, length=self.dim)
         free = self.root.best(coef)
         if _passes(self.root, self.cuts, np.array([free], dtype=np.int64))[0]:
@@ -139,14 +139,14 @@ class _Survivors(ActionSet):
         return np.asarray(drawn * self.root.lot)
 
     def within(self, coef: Vector, tolerance: float) -> ActionSet:
-        """Keep members within a tolerance of the best one found; a few more stay if the search missed the best."""
+        """Keep members that score within ``tolerance`` of the best one found; more stay if the search missed it."""
         tolerance = real_number("tolerance", tolerance, minimum=0)
         best = self.best(coef)
         cut = LatticeCut(np.array(coef, dtype=np.float64), self._score(best, coef) + tolerance)
         return survivors_of(self.root, (*self.cuts, cut), best)
 
     def top(self, coef: Vector, count: int) -> ActionSet:
-        """Keep about the ``count`` best members, by a quantile of uniform draws; exactly ``count`` if listed."""
+        """Keep the ``count`` best members: exactly if listed, otherwise up to an estimated quantile of their scores."""
         count = whole_number("count", count, maximum=self.size)
         coef = finite_array("coef", coef, ndim=1, length=self.dim).copy()
         draws = 2000
@@ -181,7 +181,7 @@ class _Survivors(ActionSet):
             outer = _Survivors(self.root, self.cuts[:k], self.witness)
             while True:
                 scores = outer.features(outer.sample(rng, 1000)) @ cut.coef
-                below = scores[scores < scores.max()]  # ties at the top must not stop the descent
+                below = scores[scores < scores.max()]  # without the maximum, at which ties would stop it
                 level = float(np.quantile(below, 0.2)) if len(below) else cut.limit
                 inside = float(np.mean(scores <= cut.limit))
                 if inside >= 0.2 or level <= cut.limit:
@@ -195,10 +195,9 @@ class _Survivors(ActionSet):
 
 
 def _design(survivors: _Survivors, tolerance: float) -> Design:
-    """Return a design over the survivors, with a leverage bound that holds for all of them."""
     tolerance = max(tolerance, _FINEST)
     rng = np.random.default_rng(0)
-    axes = range(0, survivors.dim, -(-2 * survivors.dim // 120))  # at most 120 directions, with both signs
+    axes = range(0, survivors.dim, -(-2 * survivors.dim // 120))  # at most 120 directions, counting both signs
     far = [survivors.best(sign * np.eye(1, survivors.dim, k)[0]) for k in axes for sign in (1.0, -1.0)]
     draws = max(600, 3 * survivors.dim)
     searched = np.array([survivors.witness, *far], dtype=np.int64)
@@ -220,13 +219,12 @@ def _design(survivors: _Survivors, tolerance: float) -> Design:
 
 
 def _spans(survivors: _Survivors, features: Matrix, rank: int) -> bool:
-    """Return whether every survivor provably lies in the span of ``features``, those of the support."""
+    """Return whether every survivor provably lies in the span of ``features``, the features of a design's support."""
     unseen = np.linalg.svd(np.linalg.qr(features, mode="r"))[2][rank:]
     return all(_largest(survivors, sign * direction) <= OUTSIDE for direction in unseen for sign in (1.0, -1.0))
 
 
 def _highest(survivors: _Survivors, drawn: Units, design: WideDesign) -> Units:
-    """Return the draws whose leverage is above the rank, the highest first."""
     levers = np.round(np.sum((survivors.features(drawn) @ design.whitening) ** 2, axis=1) / design.rank, 9)
     order = np.argsort(-levers, kind="stable")
     return np.asarray(drawn[order[levers[order] > 1]])
@@ -262,7 +260,7 @@ def _bound(survivors: _Survivors, whitening: Matrix) -> float:
 
 
 def _largest(survivors: _Survivors, axis: Floats) -> float:
-    """Bound ``<axis, features>`` over the survivors, with the best of a few Lagrange multipliers on the latest cut."""
+    """Return an upper bound on ``<axis, features>``: the lowest for a few Lagrange multipliers on the latest cut."""
     cut = survivors.cuts[-1]
     unit = np.linalg.norm(axis) / max(float(np.linalg.norm(cut.coef)), 1e-300)
     values = []

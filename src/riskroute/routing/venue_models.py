@@ -120,13 +120,14 @@ def venue_problem(
     Parameters
     ----------
     units : str
-        ``money`` for unscaled coefficients, or ``norm-1`` to scale them to the norms of the theory.
+        ``money`` for unscaled coefficients, or ``norm-1`` to scale the norms of the mean and variance coefficients down
+        to at most 1 and ``base_variance``, as the regret bounds assume.
     base_variance : float
         Variance of an order in addition to the venues', the paper's omega.
     lot, caps
         Lot size, and the largest number of shares in each slot; see `Allocations`.
     most_listed : int
-        Largest number of splits to list; for so few, a lookup is faster than a search.
+        Up to this number of splits, list them: a lookup is faster than a search.
 
     Examples
     --------
@@ -179,7 +180,7 @@ def best_correlated_split(
     Returns
     -------
     QuadraticResult
-        The best split found, and a proven lower bound: ``gap`` is 0 if the split is optimal.
+        The best split found, and a proven lower bound: ``gap`` 0 proves that the split is optimal.
 
     Examples
     --------
@@ -202,7 +203,10 @@ def best_correlated_split(
     square = np.array([model.variance[1] for model in models])
     if (square < 0).any():
         name = models[int(np.argmax(square < 0))].name
-        raise InputError(f"expected a variance per squared share of at least 0 for {name}; see VenueModel.nonnegative")
+        raise InputError(
+            f"expected a variance per squared share of at least 0 for {name}, got {square.min():g}; "
+            "VenueModel.nonnegative replaces it"
+        )
     mean = np.array([model.mean for model in models])
     linear = np.array([model.variance[0] for model in models]) - risk_tolerance * mean[:, 0]
     deviation = np.sqrt(square)
@@ -235,7 +239,7 @@ def venue_model_table(models: Sequence[VenueModel]) -> str:
 
 
 def save_venue_models(models: Sequence[VenueModel], path: str | os.PathLike[str], *, about: Sequence[str] = ()) -> Path:
-    """Write models to a TOML file; ``about`` are comment lines at its head."""
+    """Write models to a TOML file; ``about`` are comments at the head of the file."""
     comments = {
         "mean": "dollars per share, per squared share",
         "variance": "squared dollars per share, per squared share",

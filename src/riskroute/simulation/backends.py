@@ -1,8 +1,8 @@
 """Backends: run independent tasks on one machine or a cluster, and return their results in task order.
 
-``local`` uses joblib processes; ``dask`` and ``ray`` connect to the cluster at a given address, or start one on
-this machine. Results do not depend on the backend. A task lost with its worker is retried; with a cache, finished tasks
-are not repeated.
+``local`` uses joblib processes; ``dask`` and ``ray`` connect to the cluster at a given address, or start one on this
+machine. Results do not depend on the backend. If a worker dies, its task is retried. Tasks whose results are in a cache
+are not run again.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ from riskroute.core.runtime import announce_compilation, compilation_announcer
 from riskroute.core.text import shown
 from riskroute.core.validation import if_given, one_of, whole_number
 
-_ATTEMPTS = 3  # failures in a row without a finished task before giving up
-_TIMEOUT = 5  # seconds to reach a cluster
+_ATTEMPTS = 3  # give up if workers die this many times in a row without finishing a task
+_TIMEOUT = 5  # seconds to wait for a connection to a cluster
 
 Result = TypeVar("Result")
 Done = TypeVar("Done", covariant=True)
 
 
 class _Work(Protocol[Done]):
-    """A picklable task whose result depends on the task alone."""
+    """A picklable task whose result depends only on its fields."""
 
     def prepare(self) -> None:
-        """Precompute, in the parent process, the results that several tasks share."""
+        """Precompute, in the parent process, what several tasks use."""
 
     def perform(self) -> Done:
         """Run the task."""
@@ -56,13 +56,13 @@ class _WorkCache(Protocol[Result]):
     """Store of the results of finished tasks, by task."""
 
     def has(self, task: Any, /) -> bool:
-        """Return whether the result of a task is stored."""
+        """Return whether the result of ``task`` is stored."""
 
     def put(self, task: Any, result: Result, /) -> None:
-        """Store a result."""
+        """Store the result of ``task``."""
 
     def get(self, task: Any, /) -> Result | None:
-        """Return a result; None if its file is damaged."""
+        """Return the stored result of ``task``; None if its file is damaged."""
 
 
 Finished = Callable[[Any], None]
@@ -75,14 +75,14 @@ class _LostError(Exception):
 
 @dataclass(frozen=True)
 class Backend:
-    """Where tasks run.
+    """Processes or cluster that run tasks.
 
     Parameters
     ----------
     kind : str
         ``local``, ``dask`` or ``ray``.
     workers : int, optional
-        Number of processes; default: one per core, or all of the cluster at ``address``.
+        Number of processes; default: one per core of this machine, or all workers of the cluster at ``address``.
     address : str, optional
         Address of a running dask or ray cluster; default: start one on this machine.
     """
@@ -108,8 +108,9 @@ def run_backend_tasks(
 ) -> Iterator[Result]:
     """Run all tasks, then yield their results in task order.
 
-    Tasks found in the ``cache`` are not run again. Without a cache, ``held`` receives results by task number as they
-    arrive, so that they survive an interrupt. ``finished`` is called after every task, including those in the cache.
+    Tasks whose results are in the ``cache`` are not run again. Without a cache, ``held`` receives results by task
+    number as they arrive, so that an interrupt does not lose them. ``finished`` is called after every task, also if its
+    result was in the cache.
     """
     held = {} if held is None else held
     report = finished or (lambda task: None)
@@ -137,7 +138,8 @@ def run_backend_tasks(
                 if failures >= _ATTEMPTS:
                     cause = type(error.__cause__).__name__
                     raise RiskrouteError(
-                        f"the {backend.kind} backend lost its workers {failures} times in a row ({cause})"
+                        f"the {backend.kind} backend lost its workers {failures} times in a row ({cause}); "
+                        "check their memory, or use fewer workers"
                     ) from error
             left = [number for number in left if number not in done]
     return _in_order(tasks, held, cache)
@@ -148,7 +150,7 @@ def _in_order(
 ) -> Iterator[Result]:
     for number, task in enumerate(tasks):
         result = held[number] if cache is None else cache.get(task)
-        if result is None:  # a damaged file is recomputed
+        if result is None:  # the stored file is damaged: run the task again
             result = _perform(number, cloudpickle.dumps(task))[1]
         yield result
 
@@ -164,7 +166,7 @@ def _interrupts_blocked() -> Iterator[None]:
         yield
         return
     for tracker in (multiprocessing_tracker, loky_tracker):
-        tracker.ensure_running()  # started later, it would reset the mask
+        tracker.ensure_running()  # a tracker that starts later would reset the signal mask
     heard = []  # another thread of this process may still receive the signal
     handler = signal.signal(signal.SIGINT, lambda *_: heard.append(True))
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
@@ -178,7 +180,7 @@ def _interrupts_blocked() -> Iterator[None]:
 
 
 def _packed(numbers: Sequence[int], tasks: Sequence[_Work[Any]]) -> Iterator[tuple[int, bytes]]:
-    """Yield pickled tasks: backends that send arrays change their alignment, and with it the rounding of sums."""
+    """Yield task numbers with pickled tasks: arrays sent as such change alignment, which changes sums."""
     for number in numbers:
         tasks[number].prepare()
         yield number, cloudpickle.dumps(tasks[number])
@@ -192,7 +194,7 @@ def _perform(number: int, packed: bytes) -> tuple[int, Any]:
 def _perform_apart(number: int, packed: bytes, lines: tuple[str, float] | None) -> tuple[int, Any]:
     """Run a task in a worker process, which ignores Ctrl-C even if it was started late.
 
-    ``lines`` is the folder for lines about compilation, with the seconds after which one is written.
+    ``lines`` is the folder for messages about compilation, and the seconds of compilation before a message is written.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     announce_compilation(partial(_leave_line, lines[0]) if lines else None, after=lines[1] if lines else 0.0)
@@ -200,7 +202,7 @@ def _perform_apart(number: int, packed: bytes, lines: tuple[str, float] | None) 
 
 
 def _leave_line(folder: str, text: str) -> None:
-    """Write a line for the parent process; workers that compile the same kernels write the same file."""
+    """Write a message for the parent process; workers that compile the same kernels write the same file."""
     path = Path(folder) / f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.txt"
     with suppress(OSError):  # the parent may have ended
         write_whole(path, lambda beside: beside.write_text(text, encoding="utf-8"))
@@ -208,9 +210,9 @@ def _leave_line(folder: str, text: str) -> None:
 
 @contextmanager
 def _lines_of_workers() -> Iterator[tuple[str, float] | None]:
-    """Yield a folder in which workers leave lines about compilation, and announce each line once in this process.
+    """Yield a folder for the workers' messages about compilation, and announce each message once in this process.
 
-    A worker that printed its lines would break the progress bar, and several workers compile the same kernels.
+    Messages printed by a worker would break the progress bar, and repeat if several workers compile the same kernels.
     """
     announcer = compilation_announcer()
     if announcer is None:
@@ -267,7 +269,7 @@ def _local(workers: int | None, address: str | None) -> Iterator[_Player]:
         try:
             with _lines_of_workers() as lines, joblib.parallel_config("loky", n_jobs=processes):
                 calls = (joblib.delayed(_perform_apart)(*pair, lines) for pair in _packed(numbers, tasks))
-                with _interrupts_blocked():  # starts the processes, which take seconds to import
+                with _interrupts_blocked():  # this call starts the processes, which import for seconds
                     results = joblib.Parallel(return_as="generator_unordered", batch_size=1)(calls)
                 yield from results
         except BrokenProcessPool as error:
@@ -306,7 +308,7 @@ def _dask(workers: int | None, address: str | None) -> Iterator[_Player]:
 
 
 def _require_listener(address: str | None) -> None:
-    """Raise an `OSError` at once if nothing listens at an address; ray would retry for minutes."""
+    """Raise an `OSError` if nothing listens at ``address``; ray would retry for minutes."""
     host, _, port = (address or "").removeprefix("ray://").rpartition(":")
     if host and port.isdigit():
         socket.create_connection((host, int(port)), timeout=_TIMEOUT).close()

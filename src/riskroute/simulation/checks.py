@@ -1,6 +1,6 @@
-"""Conformance checks for policies, action sets, environments and routers, shipped to users.
+"""Conformance checks that users can run on their own policies, action sets, environments and routers.
 
-Each raises `CheckError` (or the error it meets) at the first property that is violated.
+A check raises `CheckError` at the first violated property; errors raised by the checked object are passed on.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from riskroute.routers.router import FEEDBACK, Router
 from riskroute.simulation.environments import Environment
 from riskroute.simulation.runner import simulate
 
-_DEPTH = 20  # tickets outstanding at once
+_DEPTH = 20  # number of tickets outstanding at once
 _HORIZON = 600
 _UNITS_HORIZON = 200
 _ORDERS = 60
@@ -42,7 +42,6 @@ def _require(holds: Any, subject: object, property_: str) -> None:
 
 
 def _easy_problem() -> Problem:
-    """Return a problem of twelve actions in three dimensions with one clear winner."""
     angles = np.linspace(0, np.pi / 2, 12)
     features = np.column_stack([np.cos(angles), np.sin(angles), np.sin(2 * angles) / 2])
     mean, variance = np.array([0.9, -0.2, -0.3]), np.array([-0.5, 0.5, 0.3])
@@ -63,11 +62,13 @@ def _strong_check_problem(seed: int) -> Problem:
 def check_policy(policy: Policy, *, learns: bool = True) -> None:
     """Check seeding, save and restore, independence of clones, all forms of play, memory, learning and bad input.
 
-    A single ticket (`riskroute.learning.tickets`) must carry the action of `Policy.select`. With many tickets
-    outstanding, settled in any order, with other actions or never, every reward must be learned once and survive saves.
+    A ticket (`riskroute.learning.tickets`) is an action whose reward arrives later. With one ticket at a time, actions
+    must be those of `Policy.select`. With many, settled in random order, for other actions or never, every reward must
+    be learned exactly once, also if the policy is saved and restored in between.
 
-    A ``unit_free`` policy must decide alike in every unit of reward. A `LinearPolicy` must find the best action soon
-    if means lie thousands of noise deviations apart. ``learns=False`` skips this and the test against uniform play.
+    A ``unit_free`` policy must make the same decisions in every unit of reward. Every policy must beat uniform play. A
+    `LinearPolicy` must quickly find the best action if means lie thousands of standard deviations of the noise apart.
+    ``learns=False`` skips the last two tests.
     """
     instance_of("policy", policy, Policy, "a Policy")
     true_or_false("learns", learns)
@@ -108,14 +109,12 @@ def _trace(policy: Policy, rounds: int, reward: Callable[[Action], float]) -> li
 
 
 def _episode(running: Policy, rounds: int) -> tuple[list[Action], int]:
-    """Return the decisions of an episode with the final recommendation, and the size of the final state."""
     decisions = _trace(running, rounds, _rewards())
     size = len(json.dumps(running.state()))
     return [*decisions, running.recommend()], size
 
 
 def _check_restore(policy: Policy, setting: Setting, expected: list[Action]) -> None:
-    """Save and restore one episode several times; whatever a save loses would change the later decisions."""
     running, reward, last = policy.clone().start(setting, 3), _rewards(), 0
     for saved_at in (0, 1, 37, 211, _HORIZON - 1, _HORIZON):
         decisions = _trace(running, saved_at - last, reward)
@@ -148,7 +147,6 @@ def _check_clones(policy: Policy, setting: Setting, expected: list[Action]) -> N
 
 
 def _check_plans_equal_rounds(policy: Policy, setting: Setting, expected: list[Action]) -> None:
-    """Check that plans give the decisions of single rounds, with the same rewards as tallies."""
     decisions, reward = list[Action](), _rewards()
     planner = policy.clone().start(setting, 3)
     while planner.remaining:
@@ -187,7 +185,7 @@ def _check_tickets(policy: Policy, setting: Setting, decisions: list[Action]) ->
 
 
 def _settle_at_random(policy: Policy, setting: Setting, saves: tuple[int, ...]) -> tuple[list[Action], int, int]:
-    """Settle tickets in random order, saved and restored at ``saves``; return actions and counts of rewards."""
+    """Settle tickets in random order, with a save at each count in ``saves``; return actions and counts of rewards."""
     rng, reward = np.random.default_rng(5), _rewards()
     tickets, out = Tickets(policy.clone().start(setting, 3)), list[Ticket]()
     issued, learned = list[Action](), 0
@@ -196,7 +194,7 @@ def _settle_at_random(policy: Policy, setting: Setting, saves: tuple[int, ...]) 
         if rng.random() < 0.04:
             tickets.abandon(ticket.number)
             return 0
-        other = issued[0] if rng.random() < 0.1 else None  # another action than the ticket's was played
+        other = issued[0] if rng.random() < 0.1 else None  # sometimes another action than the ticket's was played
         tickets.settle(ticket.number, reward(ticket.action if other is None else other), other)
         return int(ticket.learned)
 
@@ -216,7 +214,6 @@ def _settle_at_random(policy: Policy, setting: Setting, saves: tuple[int, ...]) 
 
 
 def _check_memory(policy: Policy, setting: Setting, size: int) -> None:
-    """Check that the size of the final state does not grow with the number of rounds."""
     longer = dataclasses.replace(setting, horizon=4 * _HORIZON)
     _, then = _episode(policy.clone().start(longer, 3), 4 * _HORIZON)
     # 8,000 characters are fewer than five for each additional round
@@ -224,7 +221,6 @@ def _check_memory(policy: Policy, setting: Setting, size: int) -> None:
 
 
 def _check_edges(policy: Policy) -> None:
-    """Check edge cases: one action, equal actions, zero features, one dimension, and very short horizons."""
     cases = {
         "one action": (np.array([[0.6, 0.8]]), 50),
         "equal actions": (np.tile([0.6, 0.8], (5, 1)), 50),
@@ -257,7 +253,7 @@ def _check_bad_input(policy: Policy, setting: Setting) -> None:
 
 
 def _check_learning(policy: Policy) -> None:
-    """Compare with uniform play: two runs suffice if both end below half the limit, else the mean of four decides."""
+    """Require at most 80 % of uniform play's regret: in the mean of four runs, or clearly (40 %) in each of two."""
     for runs in (2, 4):
         result = simulate(_easy_problem(), {"this": policy, "uniform": "uniform"}, 20_000, runs=runs, seed=11)
         ours, uniform = (one.regret[:, -1] for one in result.policies.values())
@@ -269,7 +265,6 @@ def _check_learning(policy: Policy) -> None:
 
 
 def _check_units(policy: Policy, setting: Setting) -> None:
-    """Play once, then again with the same rewards in other units."""
     rewards, reward = list[float](), _rewards()
 
     def noted(action: Action) -> float:
@@ -308,7 +303,7 @@ def _expect(error: type[Exception], call: Callable[[], Any], subject: object, pr
 
 
 def check_actions(actions: ActionSet, *, seed: int = 0) -> None:
-    """Check that an action set's methods agree with each other."""
+    """Check that the methods of an action set agree: features, best and top actions, sampling, elimination, design."""
     instance_of("actions", actions, ActionSet, "an action set (riskroute.Actions)")
     rng = np.random.default_rng(whole_number("seed", seed, minimum=0))
     drawn = actions.sample(rng, 64)
@@ -348,9 +343,9 @@ def check_actions(actions: ActionSet, *, seed: int = 0) -> None:
 
 
 def check_environment(environment: Environment, *, runs: int = 4000, seed: int = 0) -> None:
-    """Check that tallies, single rewards and stated moments agree, and that the oracle has no regret on average.
+    """Check that tallies and single rewards have equal moments, and that the oracle's mean regret is zero.
 
-    The checks are statistical, with a fixed seed and limits of five standard errors.
+    The checks compare ``runs`` simulations with limits of five standard errors; ``seed`` fixes the draws.
     """
     instance_of("environment", environment, Environment, "an Environment")
     whole_number("runs", runs, minimum=2, maximum=10**7)
@@ -385,10 +380,11 @@ def check_environment(environment: Environment, *, runs: int = 4000, seed: int =
 
 
 def check_router(router: Router, *, seed: int = 0) -> None:
-    """Check a router; raise `CheckError` at the first property that is violated.
+    """Check a router; raise `CheckError` at the first violated property.
 
-    Routes orders of many sizes on random books, some thin or one-sided, with reports that arrive in parts, late, out of
-    order, twice or never. Plans must be executable, decisions reproducible, and a restored state must continue alike.
+    The router plans orders of many sizes on random books, some of them thin or one-sided. Reports arrive in parts,
+    late, out of order, twice or never. Plans must be executable, decisions reproducible, and a restored router must
+    decide as if it had never been saved.
 
     Examples
     --------
@@ -439,7 +435,7 @@ def _context(rng: np.random.Generator, number: int) -> Context:
 
 
 def _reports(rng: np.random.Generator, context: Context, plan: RouterPlan) -> list[Report]:
-    """Return two reports of partially filled children."""
+    """Return two reports of an order, each with the fills of some of its children."""
     children: list[ChildReport] = []
     left = context.shares
     for kind in ("dark", "dark_rest", "limit", "take"):
@@ -459,7 +455,7 @@ def _reports(rng: np.random.Generator, context: Context, plan: RouterPlan) -> li
 def _played(
     router: Router, contexts: Sequence[Context], seed: int, *, saved_at: int = -1, twice: bool = False
 ) -> list[dict[str, Any]]:
-    """Return the plans for all orders, with reports three orders late, saved and restored at ``saved_at``."""
+    """Return the plans for all orders; reports arrive three orders late. Save and restore before order ``saved_at``."""
     rng = np.random.default_rng([seed, 1])
     plans: list[dict[str, Any]] = []
     waiting: list[Report] = []
@@ -488,7 +484,7 @@ def _played(
 
 
 def _check_abandoning(router: Router, contexts: list[Context], seed: int) -> None:
-    """Abandon every fifth order, and compare with a twin that follows the same plans instead of making them."""
+    """Abandon every fifth order, and compare with a router that follows the same plans instead of making them."""
     first, twin = (type(router)(**router.parameters) for _ in range(2))
     rng = np.random.default_rng([seed, 2])
     for number, context in enumerate(contexts[: _ORDERS // 2]):

@@ -1,8 +1,8 @@
 """Environments, which generate rewards for actions.
 
-The reward of round ``t`` is ``mean + deviation * noise_t``, with the mean and standard deviation of the action (in the
-current piece, if coefficients change). An `Environment` is immutable; `Environment.run` returns the rewards of one
-episode, drawn one by one or as tallies of a whole plan.
+The reward of round ``t`` is ``mean + deviation * noise_t``, with the mean and standard deviation of the action. If
+coefficients or action sets change, a *piece* is a period (or an index of a set) with one problem. An `Environment` is
+immutable; `Environment.run` returns the rewards of one episode, drawn one by one or as tallies of a whole plan.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from riskroute.learning.tally import ActionBatch, Tallies, merge_tally_groups
 
 @dataclass
 class EnvironmentNoise:
-    """Independent standard normal noise."""
+    """Standard normal noise, independent from round to round."""
 
     rng: np.random.Generator
 
@@ -52,7 +52,7 @@ class EnvironmentNoise:
 
 @dataclass
 class _AutocorrelatedNoise(EnvironmentNoise):
-    """First-order autoregressive noise, standard normal in every round (stationary from the start)."""
+    """First-order autoregressive noise, standard normal in every round, including the first."""
 
     correlation: float
     previous: float | None = None
@@ -61,7 +61,7 @@ class _AutocorrelatedNoise(EnvironmentNoise):
         if rounds == 0:
             return np.zeros(0)
         fresh = self.rng.standard_normal(rounds)
-        first = 1 if self.previous is None else 0  # the very first value is already stationary
+        first = 1 if self.previous is None else 0  # the first value of an episode already has variance one
         fresh[first:] *= np.sqrt(1 - self.correlation**2)
         carried = 0.0 if self.previous is None else self.correlation * self.previous
         if rounds == 1:  # same as the filter, without its overhead
@@ -74,8 +74,6 @@ class _AutocorrelatedNoise(EnvironmentNoise):
 
 @dataclass
 class _StudentNoise(EnvironmentNoise):
-    """Independent Student t noise of variance one."""
-
     degrees: float
 
     def draw(self, rounds: int) -> Vector:
@@ -83,7 +81,7 @@ class _StudentNoise(EnvironmentNoise):
 
 
 class EnvironmentRun:
-    """The rewards of one episode, drawn round after round."""
+    """Rewards of one episode, drawn in the order of the rounds."""
 
     def __init__(self, environment: Environment, rng: np.random.Generator) -> None:
         self.environment = environment
@@ -94,7 +92,7 @@ class EnvironmentRun:
 
     @property
     def piece(self) -> int:
-        """Piece of the next round."""
+        """Index of the piece of the next round."""
         return int(self.environment.piece_at(self.time)) if len(self.environment.pieces) > 1 else 0
 
     @property
@@ -103,23 +101,23 @@ class EnvironmentRun:
         return self.environment.pieces[self.piece].actions
 
     def reward(self, action: Action) -> float:
-        """Draw the reward of one round."""
+        """Draw the reward of ``action`` in the next round."""
         mean, deviation, _ = self.environment.outcomes(as_batch(action), self.piece)
         self.time += 1
         return float(mean.item() + deviation.item() * self.noise.draw(1).item())
 
     def tally(self, plan: Plan) -> Tallies:
-        """Draw a whole plan, one tally per entry."""
+        """Draw the rewards of a whole plan, one tally per entry of the plan."""
         instance_of("plan", plan, Plan, "a Plan")
         if plan.rounds == 0 or plan.counts.min() < 1:
             raise InputError(f"counts of a plan must be positive, was {shown(plan.counts.tolist())}")
         return self.plan_blocks(plan, np.zeros(0, dtype=np.int64))[0]
 
     def plan_blocks(self, plan: Plan, cuts: Integers) -> tuple[Tallies, Integers, RegretBlocks]:
-        """Draw a whole plan, with statistics block by block.
+        """Draw the rewards of a whole plan in blocks of rounds.
 
-        Blocks end at entries of the plan, at changes and at the rounds ``cuts``. Returns one tally per entry, the
-        entry of each block, and the blocks.
+        A block ends where an entry of the plan ends, where coefficients change and at the rounds ``cuts``. Returns one
+        tally per entry, the entry of each block, and the blocks.
         """
         if not self.environment.one_set:
             raise InputError("with changing action sets, draw rewards round by round, not by plan")
@@ -146,7 +144,7 @@ class EnvironmentRun:
     def draw_blocks(
         self, actions: ActionBatch, counts: Integers, mean: Vector, deviation: Vector
     ) -> tuple[Vector, Vector]:
-        """Draw mean and sum of squared deviations of the rewards of blocks of one action each."""
+        """Draw the mean and the sum of squared deviations of the rewards of each block, which has a single action."""
         if self.environment.independent and self.environment.gaussian:
             # Sample mean and sum of squares of Gaussian rewards are independent: draw both directly.
             center = mean + deviation / np.sqrt(counts) * self.rng.standard_normal(len(counts))
@@ -156,7 +154,7 @@ class EnvironmentRun:
 
     def _chi_squares(self, counts: Integers) -> Vector:
         """Draw a chi-squared variate with ``n - 1`` degrees of freedom for each count ``n``."""
-        if len(counts) <= 8:  # few variates are drawn faster one by one, with the same values
+        if len(counts) <= 8:  # for few variates, single draws are faster, and give the same values
             return np.array([2 * self.rng.standard_gamma((n - 1) / 2) if n > 1 else 0.0 for n in counts.tolist()])
         drawn, several = np.zeros(len(counts)), counts > 1
         drawn[several] = 2 * self.rng.standard_gamma((counts[several] - 1) / 2)
@@ -179,12 +177,12 @@ def _block_cuts(counts: Integers, begin: int, stops: Integers) -> tuple[Integers
     """
     ends = begin + np.cumsum(counts)
     edges = np.union1d(ends, stops[(stops > begin) & (stops < ends[-1])])
-    edges = edges[edges > begin]  # entries that are not played end where they begin
+    edges = edges[edges > begin]  # entries with a count of zero end where they begin
     before = np.concatenate([[begin], edges[:-1]])
     return before, edges - before, np.searchsorted(ends, edges)
 
 
-MOST_ROUNDS = 10**9  # limit on rounds whose noise is drawn at once
+MOST_ROUNDS = 10**9  # maximum number of rounds whose noise is drawn at once
 
 
 class Environment:
@@ -203,8 +201,8 @@ class Environment:
     gaussian = True  # if also independent, a block of n rewards may be drawn as one tally
     one_set = True  # the same actions are available in every round
     kind: ClassVar[str] = ""  # names the random streams; default: the name of the class
-    digests: ClassVar[tuple[str, ...]] = ("actions",)  # parts of the description that are hashes of numbers
-    described: ClassVar[tuple[str, ...]] = ()  # attributes that the description of a subclass adds
+    digests: ClassVar[tuple[str, ...]] = ("actions",)  # keys of `describe` whose values are exact hashes of numbers
+    described: ClassVar[tuple[str, ...]] = ()  # attributes that a subclass adds to `describe`
 
     def __init__(self, problem: Problem) -> None:
         instance_of("problem", problem, Problem, "a Problem")
@@ -216,7 +214,7 @@ class Environment:
         return f"{type(self).__name__}({self.actions!r})"
 
     def describe(self) -> dict[str, Any]:
-        """Return the full specification, as plain values."""
+        """Return the full specification of the environment, as plain values."""
         return {
             "kind": self.kind or type(self).__name__,
             "actions": self.actions.fingerprint,
@@ -234,23 +232,23 @@ class Environment:
 
     @cached_property
     def identity(self) -> str:
-        """Hash of the full specification, to the last bit."""
+        """Hash of the full specification, in which every bit of a number counts."""
         return seeding_hash(self.describe())
 
     @cached_property
     def stream_name(self) -> str:
-        """Name of the random streams: the same on every machine, robust to rounding errors."""
+        """Name of the random streams: a hash that is robust to rounding errors, so that machines agree."""
         described = {key: value for key, value in self.describe().items() if key not in self.digests}
         return seeding_hash(described | {"size": str(self.actions.size), "dim": self.actions.dim}, coarse=True)
 
     @property
     def actions(self) -> ActionSet:
-        """Action set (of the first round, if it changes)."""
+        """Action set; if it changes, that of the first round."""
         return self.pieces[0].actions
 
     @property
     def risk_tolerance(self) -> float:
-        """Risk tolerance of the regret."""
+        """Risk tolerance with which regret is computed."""
         return self.pieces[0].risk_tolerance
 
     def setting(self, horizon: int) -> Setting:
@@ -259,18 +257,18 @@ class Environment:
         return Setting(actions=self.actions, horizon=horizon, risk_tolerance=self.risk_tolerance, base_variance=base)
 
     def piece_at(self, rounds: int | Integers) -> Integers:
-        """Return the piece of each round (counted from 0)."""
+        """Return the index of the piece of each round; rounds count from 0."""
         return np.asarray(np.searchsorted(self.starts, _as_rounds(rounds), side="right") - 1)
 
     def rounds_in(self, rounds: Integers) -> Vector:
-        """Return the number of the first ``t`` rounds in each piece, for each ``t``: ``(len(rounds), pieces)``."""
+        """Return how many of the first ``t`` rounds each piece has, for every ``t``: ``(len(rounds), pieces)``."""
         rounds = exact_array("rounds", rounds, np.int64, (None,))
         ends = np.append(self.starts[1:], np.iinfo(np.int64).max)
         inside = np.clip(rounds[:, None] - np.array(self.starts), 0, ends - np.array(self.starts))
         return np.asarray(inside, dtype=np.float64)
 
     def playable(self, method: str) -> str:
-        """Return the method that the runner uses if ``method`` is requested."""
+        """Return the way in which the runner plays this environment if the user requests ``method``."""
         return method
 
     def moments(self, actions: ActionBatch, piece: int = 0) -> tuple[Vector, Vector]:
@@ -285,43 +283,42 @@ class Environment:
 
     @cached_property
     def comparators(self) -> tuple[Action, ...]:
-        """The action that regret is measured against, per piece."""
+        """For each piece, the action against which regret is measured."""
         return tuple(self._comparator(piece) for piece in range(len(self.pieces)))
 
     def _comparator(self, piece: int) -> Action:
         return self.pieces[piece].best
 
     def _listed_comparator(self, piece: int) -> Action:
-        """Return the best action by enumeration: the true moments are not linear in the features."""
+        """Return the best action by enumeration, for true moments that are not linear in the features."""
         listed = self.pieces[piece].actions.listed()
         mean, deviation = self.moments(listed.handles, piece)
         return listed.action(int(np.argmin(deviation**2 - self.risk_tolerance * mean)))
 
     @cached_property
     def _comparator_moments(self) -> tuple[Vector, Vector]:
-        """Mean and variance of the comparator of every piece."""
         moments = [self.moments(as_batch(action), k) for k, action in enumerate(self.comparators)]
         return np.array([m[0] for m, _ in moments]), np.array([s[0] ** 2 for _, s in moments])
 
     def oracle(self, horizon: int) -> Policy:
-        """Return a policy that plays the comparator."""
+        """Return a policy that plays the comparator of each piece."""
         return Oracle(schedule=self.oracle_schedule(horizon))
 
     def oracle_schedule(self, horizon: int) -> tuple[tuple[int, Action], ...]:
-        """Return the first round (from 0) and the comparator's action of every piece that starts before ``horizon``."""
+        """Return, for every piece that starts before ``horizon``, its first round (from 0) and its comparator."""
         horizon = whole_number("horizon", horizon, maximum=LONGEST_HORIZON)
         return tuple((start, a) for start, a in zip(self.starts, self.comparators, strict=True) if start < horizon)
 
     def last_comparator(self, horizon: int) -> Action:
-        """Return the comparator's action in the last of ``horizon`` rounds."""
+        """Return the comparator of the last of ``horizon`` rounds."""
         horizon = whole_number("horizon", horizon, maximum=LONGEST_HORIZON)
         return self.comparators[int(self.piece_at(horizon - 1))]
 
     def expected_comparator(self, rounds: Integers) -> Vector:
-        """Return the expected mean-variance of the comparator's path after each of ``rounds`` rounds.
+        """Return the expected mean-variance of the comparator's rewards in the first ``t`` rounds, for each ``t``.
 
-        It is the sum of variances, shrunk because the path's own mean is subtracted, plus the spread of the means over
-        pieces, minus the risk tolerance times the sum of means.
+        It is the sum of variances, times a factor below one because deviations are from the sample mean; plus the
+        squared deviations of the pieces' means from their average; minus the risk tolerance times the sum of means.
         """
         t = _past(rounds)
         inside = self.rounds_in(t)
@@ -336,11 +333,11 @@ class Environment:
         return np.asarray(self.rounds_in(t) @ self._comparator_moments[0] / t)
 
     def _shrinkage(self, t: Integers) -> Vector:
-        """Return the expected variance around the path's mean over the true one: ``1 - 1/t`` for independent noise."""
+        """Return the expected ratio of the sample variance to the true variance: ``1 - 1/t`` for independent noise."""
         return np.asarray(1 - 1 / t)
 
     def gaps(self, actions: ActionBatch, piece: int = 0) -> Vector:
-        """Return the mean-variance of each action minus the comparator's, in a piece."""
+        """Return the mean-variance of each action in ``piece``, minus that of the piece's comparator."""
         comparator = as_batch(self.comparators[self._piece_number(piece)])
         both = np.concatenate([comparator, exact_array("actions", actions, np.int64, (None, *comparator.shape[1:]))])
         mean, deviation = self.moments(both, piece)
@@ -348,7 +345,7 @@ class Environment:
         return np.asarray(value[1:] - value[0])
 
     def outcomes(self, actions: ActionBatch, piece: int = 0) -> tuple[Vector, Vector, Vector]:
-        """Return mean, standard deviation and gap of each action, from a table if the action set is listed."""
+        """Return mean, standard deviation and gap of each action; looked up in `table` if the action set is listed."""
         offered = self.pieces[self._piece_number(piece)].actions
         if isinstance(offered, Actions):
             mean, deviation, gap = self.table(piece)
@@ -357,7 +354,7 @@ class Environment:
         return *self.moments(actions, piece), self.gaps(actions, piece)
 
     def outcomes_by_piece(self, actions: ActionBatch, pieces: Integers) -> tuple[Vector, Vector, Vector]:
-        """Return the `outcomes` of actions, each in a piece of its own, ``(n,)``."""
+        """Return the `outcomes` of actions ``(n,)``, where ``pieces`` ``(n,)`` gives the piece of each action."""
         found = np.empty((3, len(pieces)))
         for piece in np.unique(pieces).tolist():
             there = pieces == piece
@@ -375,11 +372,11 @@ class Environment:
         return self._tables[piece]
 
     def noise(self, rng: np.random.Generator) -> EnvironmentNoise:
-        """Return the standardised noise of one episode."""
+        """Return the noise of one episode, with mean zero and variance one."""
         return EnvironmentNoise(checked_rng(rng))
 
     def reward_tables(self, rng: np.random.Generator, horizon: int) -> tuple[Vector, Vector, Integers, Vector]:
-        """Return the means and standard deviations ``(P, K)`` of listed actions, and pieces and noise ``(T,)``."""
+        """Return means and standard deviations by piece and listed action ``(P, K)``, and pieces and noise by round."""
         horizon = whole_number("horizon", horizon, maximum=MOST_ROUNDS)
         handles = self.actions.listed().handles
         tables = [self.outcomes(handles, k)[:2] for k in range(len(self.pieces))]
@@ -399,8 +396,8 @@ class Autocorrelated(Environment):
     correlation : float
         Correlation of the noise in successive rounds, in (-1, 1).
     scale : str
-        Factor of the noise: the standard ``deviation`` of the action (correlation 0 is then the independent model) or
-        its ``variance``, as printed in the paper.
+        The noise is multiplied by the standard ``deviation`` of the action (correlation 0 is then the independent
+        model) or by its ``variance``, as printed in the paper.
     """
 
     independent = False
@@ -433,12 +430,12 @@ class PiecewiseStationary(Environment):
     Parameters
     ----------
     problems : Sequence[Problem]
-        One per piece, over the same action set, with the same risk tolerance.
+        One per piece, with the same action set, risk tolerance and base variance.
     changes : Sequence[int]
         Rounds (counted from 0) at which the second, third .. piece begins; ascending.
     comparator : str
-        Comparator of the regret in every piece: the action with the best ``mean`` (the paper's non-stationary
-        setting) or with the best ``mean-variance``.
+        Action against which regret is measured in every piece: the one with the largest ``mean`` (the paper's
+        non-stationary setting) or the one with the smallest ``mean-variance``.
     """
 
     described: ClassVar[tuple[str, ...]] = ("comparator",)
@@ -451,7 +448,7 @@ class PiecewiseStationary(Environment):
         times = [whole_number("changes", change) for change in valid_list("changes", changes, object, "rounds")]
         if len(times) != len(problems) - 1 or times != sorted(set(times)):
             raise InputError(f"changes must be {len(problems) - 1} ascending rounds, was {shown(times)}")
-        # What policies know of a problem must not change.
+        # Policies know the action set, the risk tolerance and the base variance, so these must not change.
         if len({(one.actions.fingerprint, one.risk_tolerance, one.base_variance) for one in problems}) > 1:
             raise InputError("problems must share one action set, one risk tolerance and one base variance")
         self.pieces = tuple(problems)
@@ -464,7 +461,6 @@ class PiecewiseStationary(Environment):
 
 
 def _as_rounds(rounds: Any) -> Any:
-    """Return ``rounds``, checked to be a whole number or an array of whole numbers."""
     if type(rounds) is int and rounds <= LONGEST_HORIZON:
         return rounds
     if isinstance(rounds, int | np.integer):
@@ -473,7 +469,6 @@ def _as_rounds(rounds: Any) -> Any:
 
 
 def _past(rounds: Any) -> Integers:
-    """Return ``rounds`` as an array, checked to be positive."""
     t = exact_array("rounds", rounds, np.int64, (None,))
     if len(t) and (t.min() < 1 or t.max() > LONGEST_HORIZON):
         raise InputError(f"rounds must be from 1 to {LONGEST_HORIZON:,}, was {t.min()} to {t.max()}")
@@ -497,15 +492,15 @@ def random_changes(horizon: int, count: int, seed: int | np.random.SeedSequence)
 class ChangingActionSets(Environment):
     """Independent Gaussian rewards with an action set that changes from round to round.
 
-    One example is orders of several sizes over the same slots (`riskroute.routing.instances.random_instance_sizes`).
-    The comparator plays the best action of each round's set. Simulated round by round only.
+    For example, orders have several sizes over the same slots (`riskroute.routing.instances.random_instance_sizes`).
+    The comparator of a round is the best action of its set. Rounds can only be simulated one by one.
 
     Parameters
     ----------
     problems : Sequence[Problem]
         One per set, with the same coefficients, risk tolerance and base variance.
     sequence : Sequence[int] | Integers
-        Index of the problem whose set is offered in each round, repeated cyclically.
+        Index of the problem whose set is offered in each round; the sequence repeats when it ends.
 
     Examples
     --------
@@ -531,7 +526,7 @@ class ChangingActionSets(Environment):
         self.pieces = tuple(problems)
         self.sequence = _checked_sequence(sequence, len(problems))
         if len({np.shape(action) for action in self.comparators}) > 1:
-            raise InputError("problems mix row numbers and vectors as handles; use one kind")
+            raise InputError("problems must all have row numbers or all have vectors as handles, was a mixture")
 
     def __repr__(self) -> str:
         return f"ChangingActionSets({len(self.pieces)} sets, dim {self.actions.dim})"
@@ -574,7 +569,6 @@ class ChangingActionSets(Environment):
 
 
 def _require_shared(first: Problem, other: Problem, number: int) -> None:
-    """Raise `InputError` if problems differ in more than the action set."""
     if not isinstance(other, Problem):
         raise InputError(f"problems must be Problems, was {type(other).__name__} at {number}")
     for name in ("mean_coef", "var_coef", "risk_tolerance", "base_variance"):
@@ -599,7 +593,7 @@ def _checked_sequence(sequence: Sequence[int] | Integers, count: int) -> Integer
 
 @dataclass(kw_only=True)
 class _VaryingSetOracle(Oracle):
-    """Play the best action of the offered set; ``best`` maps fingerprints of sets to actions."""
+    """Play the best action of the offered set; ``best`` maps the fingerprint of each set to its best action."""
 
     fixed_set: ClassVar[bool] = False
 
@@ -614,14 +608,14 @@ class _VaryingSetOracle(Oracle):
     def recommend(self) -> Action:
         offered = self.setting.actions
         if offered.fingerprint not in self.best:
-            raise StateError(f"no best action known for the offered set {offered}; known: {len(self.best)} sets")
+            raise StateError(f"the offered set {offered} is none of the {len(self.best)} sets of the environment")
         return self.best[offered.fingerprint]
 
 
 class HeavyTailed(Environment):
     """Independent rewards with Student t noise, scaled to the problem's means and variances.
 
-    With four degrees of freedom or fewer the fourth moment is infinite: empirical variances, and the regret of a run,
+    With four degrees of freedom or fewer, the fourth moment is infinite. The sample variance and the regret of a run
     then have infinite variance.
 
     Parameters
@@ -642,7 +636,7 @@ class HeavyTailed(Environment):
 
 
 class NonlinearVariance(Environment):
-    """Independent Gaussian rewards whose variance is a power of the linear one.
+    """Independent Gaussian rewards whose variance is a power of the linear model's variance.
 
     The true variance is ``base_variance * (linear variance / base_variance) ** power``. The comparator is the best
     action by the true mean-variance, found by enumeration.
@@ -674,7 +668,7 @@ class NonlinearVariance(Environment):
 
 
 class WrongBaseVariance(Environment):
-    """The problem's rewards, with ``factor`` times the true base variance in the `Setting` passed to policies."""
+    """Rewards of the problem, but policies are passed a `Setting` with ``factor`` times the true base variance."""
 
     kind: ClassVar[str] = "Mistold"
     described: ClassVar[tuple[str, ...]] = ("factor",)

@@ -1,9 +1,9 @@
 """Routing as gymnasium environments: ``riskroute/Synthetic-v0`` and ``riskroute/Replay-v0``.
 
-Importing this module registers both; ``gymnasium.make("riskroute.simulation.gym:riskroute/Replay-v0")``
-imports it first. An episode is ``horizon`` orders of the same size, one per step. The action is the split of an
-order, the reward its profit. The objective is the mean-variance of the rewards, not their sum: ``info`` has the
-regret so far, as computed by `riskroute.simulate`.
+Importing this module registers both environments; ``gymnasium.make("riskroute.simulation.gym:riskroute/Replay-v0")``
+imports the module first. An episode has ``horizon`` orders of the same size, one per step. The action is the split of
+an order, the reward its profit. The objective is the mean-variance of the rewards, not their sum: ``info`` has the
+regret so far, computed as in `riskroute.simulate`.
 
 >>> env = gymnasium.make("riskroute/Synthetic-v0", shares=4, slots=3, horizon=100)
 >>> env.action_space, env.observation_space.shape
@@ -54,15 +54,15 @@ _HORIZON = 1000
 class RoutingEnv(gymnasium.Env[Vector, Any]):
     """A riskroute environment as a gymnasium environment, one order per step.
 
-    Observation: elapsed fraction of the horizon; last reward; mean and variance of the rewards so far; last allocation
-    as fractions of the order, ``(slots,)``. All are zero before the first step. ``info`` of a step has the
-    ``allocation`` in shares, its true ``mean`` and ``variance``, its ``gap`` to the best split's mean-variance and the
-    ``regret`` so far; that of a reset has the ``best`` split.
+    An observation holds the elapsed fraction of the horizon, the last reward, mean and variance of the rewards so far,
+    and the last allocation as fractions of the order, ``(slots,)``. All are zero before the first step. ``info`` of a
+    step has the ``allocation`` in shares, its true ``mean`` and ``variance``, its ``gap`` to the best split's
+    mean-variance, and the ``regret`` so far. ``info`` of a reset has the ``best`` split.
 
-    ``environment`` has one action set: ``allocations`` or their list. Observations are clipped to rewards of
-    ``reach`` in absolute value. An episode ends truncated after ``horizon`` steps. With ``discrete`` as
-    ``action_mode``, an action is the number of the split in lexicographic order, for up to 200,000 splits; with
-    ``weights``, one weight from 0 to 1 per slot, rounded to a split by `Allocations.apportion`.
+    ``environment`` must have one action set: ``allocations``, or a list of them. Observed rewards are clipped to
+    ``reach`` in absolute value. An episode is truncated after ``horizon`` steps. If ``action_mode`` is ``discrete``, an
+    action is the number of a split in lexicographic order, for up to 200,000 splits. If it is ``weights``, an action is
+    one weight from 0 to 1 per slot, rounded to a split by `Allocations.apportion`.
     """
 
     metadata = {"render_modes": []}  # noqa: RUF012 - the base class declares an instance attribute
@@ -84,7 +84,7 @@ class RoutingEnv(gymnasium.Env[Vector, Any]):
             if action_mode == "discrete"
             else gymnasium.spaces.Box(0.0, 1.0, (slots,), dtype=np.float64)
         )
-        largest = reach or 1.0  # a range must not be empty
+        largest = reach or 1.0  # the range of observations must not be empty
         self._low = np.concatenate([[0.0, -largest, -largest, 0.0], np.zeros(slots)])
         self._high = np.concatenate([[1.0, largest, largest, largest**2], np.ones(slots)])
         self.observation_space = gymnasium.spaces.Box(self._low, self._high, dtype=np.float64)
@@ -92,11 +92,11 @@ class RoutingEnv(gymnasium.Env[Vector, Any]):
         self._seen = Tally()
 
     def setting(self) -> Setting:
-        """Return the `Setting` for riskroute's policies; `encode` maps their actions to the action space."""
+        """Return the `Setting` to start a riskroute policy with; `encode` converts its actions for `step`."""
         return self.environment.setting(self.horizon)
 
     def encode(self, action: Action) -> Any:
-        """Return the member of the action space for an action of the environment's action set."""
+        """Return the gymnasium action that plays ``action``, a split in the environment's action set."""
         lattice, shares = self.allocations.lattice, np.asarray(action)
         if shares.shape != (self.allocations.slots,) or not self.allocations.contains(shares[None])[0]:
             raise InputError(f"action must be a split of {self.allocations}, was {action!r}")
@@ -106,7 +106,7 @@ class RoutingEnv(gymnasium.Env[Vector, Any]):
         return np.asarray((units - lattice.lows) / max(lattice.free, 1))
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Vector, dict[str, Any]]:
-        """Start an episode; options are not supported."""
+        """Start an episode; ``options`` must be empty."""
         if options:
             raise InputError(f"options are not supported, was {options!r}")
         super().reset(seed=seed)
@@ -115,7 +115,7 @@ class RoutingEnv(gymnasium.Env[Vector, Any]):
         return self._observed(0.0, np.zeros(self.allocations.slots)), {"best": np.array(best)}
 
     def step(self, action: Any) -> tuple[Vector, float, bool, bool, dict[str, Any]]:
-        """Split one order."""
+        """Split one order as ``action`` says; return observation, reward, terminated, truncated and ``info``."""
         if self._rewards is None or self._seen.count == self.horizon:
             raise StateError(f"call reset() first: the episode is at step {self._seen.count} of {self.horizon}")
         handle = self._handle(action)
@@ -128,7 +128,6 @@ class RoutingEnv(gymnasium.Env[Vector, Any]):
         return observation, reward, False, self._seen.count == self.horizon, info
 
     def _handle(self, action: Any) -> Action:
-        """Return the environment's handle of a member of the action space."""
         lattice, lot = self.allocations.lattice, self.allocations.lot
         if self.action_mode == "discrete":
             number = whole_number("action", action, minimum=0, maximum=lattice.size - 1)
@@ -150,8 +149,8 @@ class RoutingEnv(gymnasium.Env[Vector, Any]):
 class SyntheticEnv(RoutingEnv):
     """``riskroute/Synthetic-v0``: a random instance of the paper's synthetic experiments, with Gaussian rewards.
 
-    ``instance`` is the ``seed`` of `random_routing_problem`, ``risk_tolerance`` the weight of the mean against the
-    variance in gaps and regret; the other parameters are those of `RoutingEnv`.
+    ``instance`` is the ``seed`` of `random_routing_problem`. ``risk_tolerance`` is the weight of the mean against the
+    variance in gaps and regret. The other parameters are those of `RoutingEnv`.
     """
 
     def __init__(
@@ -177,8 +176,8 @@ class SyntheticEnv(RoutingEnv):
 class ReplayEnv(RoutingEnv):
     """``riskroute/Replay-v0``: profits of splits in recorded scenarios.
 
-    ``replay`` is over all splits within caps and lots; default: twenty minutes of the synthetic market. The other
-    parameters are those of `RoutingEnv`.
+    The actions of ``replay`` must be all splits within some caps, minimums and lot; default: twenty minutes of the
+    synthetic market. The other parameters are those of `RoutingEnv`.
     """
 
     def __init__(self, replay: Replay | None = None, *, horizon: int = _HORIZON, action_mode: str = "discrete") -> None:
@@ -191,7 +190,6 @@ class ReplayEnv(RoutingEnv):
 
 
 def _allocations(actions: ActionSet) -> Allocations:
-    """Return the `Allocations` behind an action set or a list of splits."""
     if isinstance(actions, Allocations):
         return actions
     splits = actions.listed().handles
@@ -213,7 +211,7 @@ def _synthetic_replay() -> Replay:
         *(ScenarioSlot(first, "dark", pool) for pool in pools),
     ]
     shares, end = 10, dt.time(11, 20)
-    window = TimeWindow(dt.time(11, 2), end, buckets=18)  # skips two minutes, in which the books fill
+    window = TimeWindow(dt.time(11, 2), end, buckets=18)  # skips the first two minutes, in which the books fill
     with tempfile.TemporaryDirectory() as folder:
         books = import_books(None, None, Path(folder), 0, hours=(dt.time(11, 10), end))
         scenarios = draw_scenarios(books.store, books.symbol, slots, shares, window, repeats=20)

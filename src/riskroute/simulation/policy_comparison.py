@@ -1,4 +1,4 @@
-"""Compare policies on a random routing instance, or on feature vectors from a file."""
+"""Compare policies on a random routing problem, or on feature vectors from a file."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ if TYPE_CHECKING:
 
 
 PAPER_POLICIES = ("rise", "rise++", "risk-ucb", "risk-exp-exp")  # policies in the paper's figures
-COMPARED = ("adaptive", *PAPER_POLICIES)  # the recommended policy beside the paper's four
+COMPARED = ("adaptive", *PAPER_POLICIES)  # the policy that riskroute recommends, and the paper's four
 
 
 def compared_policies(slots: int, shares: int) -> tuple[str, ...]:
-    """Return the policies of `COMPARED` that can handle this many splits."""
+    """Return `COMPARED`, without the policies that need a list of all splits if there are too many to list."""
     if count_splits(shares, slots) <= split_list_limit(slots):
         return COMPARED
     return tuple(name for name in COMPARED if not POLICIES[name].needs_list)
 
 
 def comparison_must_list(policies: Sequence[str], slots: int, shares: int) -> bool | None:
-    """Return True if a policy needs a list of all splits, None if either form will do; refuse too long a list."""
+    """Return True if one of ``policies`` needs a list of all splits, else None; raise if there are too many to list."""
     size, limit = count_splits(shares, slots), split_list_limit(slots)
     listers = [name for name in policies if POLICIES[one_of("policy", name, tuple(POLICIES))].needs_list]
     if listers and size > limit:
@@ -65,9 +65,9 @@ def compare_policies(
     backend: Backend | None = None,
     features: Floats | None = None,
 ) -> SimulationResult:
-    """Simulate policies on random instance ``instance_seed`` of ``shares`` over ``slots``.
+    """Simulate policies on the splits of ``shares`` over ``slots``, with coefficients drawn from ``instance_seed``.
 
-    ``features``, ``(K, dim)``, replaces the splits: every row is an action, and all are divided by the largest norm.
+    ``features``, ``(K, dim)``, replaces the splits: every row is an action, divided by the largest norm of a row.
     """
     whole_number("instance_seed", instance_seed, minimum=0)
     actions: ActionSet
@@ -85,7 +85,7 @@ def compare_policies(
 def read_features(path: str | os.PathLike[str]) -> Floats:
     """Read feature vectors ``(K, dim)`` from a .npy, .csv (with or without header) or .parquet file.
 
-    Errors number rows from 1, without the header.
+    In errors, rows count from 1, without the header.
     """
     import polars
 
@@ -133,7 +133,6 @@ def _feature_matrix(file: Path, given: NDArray[Any] | polars.DataFrame) -> Float
 
 
 def _numbered(names: list[str]) -> dict[str, str]:
-    """Map the names of unnamed columns to ``column 1``, ``column 2`` and so on."""
     return {name: f"column {k}" for k, name in enumerate(names, 1)}
 
 

@@ -1,4 +1,4 @@
-"""Replay: rewards of splits on recorded books, where the linear model may not hold, and a prior fitted to them."""
+"""Replay: rewards are profits of splits on recorded books, to which a prior can be fitted."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ from riskroute.routing.shared_books import SharedBook
 from riskroute.routing.splits import SplitList
 from riskroute.simulation.environments import MOST_ROUNDS, Environment, EnvironmentRun, noise_block_moments
 
-_CELLS = 4_000_000  # limit on numbers in memory while many splits are evaluated
+_CELLS = 4_000_000  # maximum size of an array of profits by split and scenario
 
 
 class Replay(Environment):
-    """Draw one recorded scenario per round; a split earns the sum of its slots' profits in it.
+    """Draw one recorded scenario per round; a split earns the sum of its slots' profits in this scenario.
 
-    Slots that take from the same book walk it together.
+    Slots that share a book take its levels jointly.
 
     Parameters
     ----------
     problem : Problem
-        Problem over splits of an order (`Allocations`, or its `listed` form): the setting passed to policies, with
-        the linear model they assume.
+        Problem over splits of an order (`Allocations`, or its `listed` form). It has the setting passed to policies,
+        and the linear model that they assume.
     profits : Floats
-        ``(slots, scenarios, shares + 1)``, profit of 0, 1, 2 .. shares alone in a slot, by scenario.
+        ``(slots, scenarios, shares + 1)``, profit of 0, 1, 2 .. shares in a slot if no other slot shares its book.
     shared : Sequence[SharedBook]
-        Books that several slots take from, with the additional cost.
+        Books that several slots share; they reduce the profits of splits that use several of these slots.
 
     Examples
     --------
@@ -67,8 +67,8 @@ class Replay(Environment):
         self.profits = np.ascontiguousarray(given)
         known = np.concatenate([self.profits[slot, :, : high + 1].ravel() for slot, high in enumerate(highs)])
         if np.isinf(self.profits).any() or np.isnan(known).any():
-            raise InputError("profits must be finite for all amounts a split may use; found NaN or infinity")
-        # Allowed moves of the local search and their moments, by split and step.
+            raise InputError("profits must be finite for all amounts that a split may have; found NaN or infinity")
+        # Cache of the local search: allowed moves, and means and standard deviations after them, by split and step.
         self._seen: dict[tuple[bytes, int], tuple[Integers, Vector, Vector]] = {}
         self._latest: tuple[tuple[bytes, tuple[int, ...]], Vector] = (b"", ()), np.zeros(0)
         self.shared = tuple(valid_list("shared", shared, SharedBook, "shared books"))
@@ -104,7 +104,7 @@ class Replay(Environment):
         return total
 
     def _splits(self, actions: ActionBatch) -> ActionBatch:
-        """Return splits ``(n, slots)``; raise `InputError` if the profit of an amount is unknown."""
+        """Return splits ``(n, slots)``; raise `InputError` if an amount is not in the table of profits."""
         slots, _, amounts = self.profits.shape
         splits = exact_array("actions", actions, np.int64, (None, slots))
         if len(splits) and (splits.min() < 0 or splits.max() >= amounts):
@@ -125,7 +125,7 @@ class Replay(Environment):
         return np.asarray(table[int(self.actions.listed().rows_of(as_batch(action))[0])])
 
     def reward_tables(self, rng: np.random.Generator, horizon: int) -> tuple[Vector, Vector, Integers, Vector]:
-        """Return the scenarios as pieces, without noise."""
+        """Return each scenario as a piece of the environment, whose rewards have no noise."""
         listed = self.actions.listed()
         totals = self.totals(listed.handles) if self.listed_totals is None else self.listed_totals[listed.members]
         means = np.ascontiguousarray(totals.T)
@@ -135,7 +135,7 @@ class Replay(Environment):
 
     @cached_property
     def listed_totals(self) -> Vector | None:
-        """Totals of all splits by row, if they are listed and fit into memory."""
+        """`totals` of all splits by row of the list; None if splits are not listed or the table is too large."""
         actions = self.actions
         if not isinstance(actions, Actions) or len(actions.matrix) * self.scenarios > _CELLS:
             return None
@@ -144,7 +144,7 @@ class Replay(Environment):
         return table
 
     def beyond(self, action: Action) -> float:
-        """Return the fraction of scenarios in which a split exhausts the known levels of a book."""
+        """Return the fraction of scenarios in which a split takes more than a shared book's recorded levels hold."""
         splits = self._splits(as_batch(action))
         over = [book.beyond(splits)[0] for book in self.shared]
         return float(np.any(over, axis=0).mean()) if over else 0.0
@@ -162,12 +162,11 @@ class Replay(Environment):
         return np.concatenate(means), np.concatenate(deviations)
 
     def mean_variance(self, actions: ActionBatch, risk_tolerance: float | None = None) -> Vector:
-        """Return the mean-variance of each split over the scenarios; at infinite risk tolerance, minus the mean."""
+        """Return each split's mean-variance over the scenarios, or minus its mean for an infinite risk tolerance."""
         mean, deviation = self.moments(actions)
         return _score(mean, deviation, self._tolerance(risk_tolerance))
 
     def _tolerance(self, risk_tolerance: float | None) -> float:
-        """Return ``risk_tolerance``, which may be infinite; default: the problem's."""
         if risk_tolerance is None:
             return self.risk_tolerance
         if isinstance(risk_tolerance, float) and risk_tolerance == np.inf:
@@ -178,9 +177,9 @@ class Replay(Environment):
         return self.best_split()
 
     def best_split(self, risk_tolerance: float | None = None) -> Action:
-        """Return the best split over the scenarios, by enumeration if the splits are listed, else by local search.
+        """Return the split with the smallest mean-variance: by enumeration if splits are listed, else by local search.
 
-        The search starts from the model's best split, from each slot filled first, and from random splits.
+        The search starts from the linear model's best split, from splits that fill one slot first, and at random.
         """
         actions = self.actions
         if not isinstance(actions, LatticeSet):
@@ -193,14 +192,13 @@ class Replay(Environment):
 
     @cached_property
     def _listed_moments(self) -> tuple[Vector, Vector]:
-        """Mean and standard deviation of all listed splits."""
         return self.moments(self.actions.listed().handles)
 
     def climb(self, start: Action, risk_tolerance: float | None = None) -> Action:
-        """Return a local optimum: move shares between two slots while the mean-variance improves, in halving steps."""
+        """Move shares between two slots while that lowers the mean-variance, then halve the step; return the end."""
         actions = self.actions
         if not isinstance(actions, LatticeSet):
-            raise InputError(f"local search needs an unlisted set of splits, was {actions}")
+            raise InputError(f"local search needs an unlisted set of splits, was {actions}; call best_split instead")
         split, lot = self._splits(as_batch(start))[0], actions.lot
         value = float(self.mean_variance(split[None], risk_tolerance)[0])
         tolerance = self._tolerance(risk_tolerance)
@@ -228,7 +226,7 @@ class Replay(Environment):
         return moved[allowed], mean, deviation
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state without the cache of the local search, which tasks on workers do not need."""
+        """Return the state to pickle, without the cache of the local search."""
         return self.__dict__ | {"_seen": {}}
 
     def run(self, rng: np.random.Generator) -> EnvironmentRun:
@@ -240,8 +238,6 @@ def _score(mean: Vector, deviation: Vector, risk_tolerance: float) -> Vector:
 
 
 class _ReplayRun(EnvironmentRun):
-    """Run of a `Replay`: every round draws a scenario independently."""
-
     environment: Replay
 
     def reward(self, action: Action) -> float:
@@ -253,7 +249,7 @@ class _ReplayRun(EnvironmentRun):
     ) -> tuple[Vector, Vector]:
         scenarios, table = self.environment.scenarios, self.environment.listed_totals
         if table is not None and (counts < scenarios).all():
-            # Many short blocks at once, with the same draws as one by one.
+            # Draw many short blocks at once; the draws are those of the loop below.
             rows = self.environment.actions.listed().rows_of(actions)
             scenario = self.rng.integers(scenarios, size=int(counts.sum()))
             return noise_block_moments(table[np.repeat(rows, counts), scenario], counts)
@@ -275,16 +271,16 @@ class _ReplayRun(EnvironmentRun):
 def replay_belief(replay: Replay, buckets: Integers, *, firmness: float = 0.1, seed: int = 0) -> Belief:
     """Fit a prior on the coefficients to the scenarios of a replay, for `Adaptive(prior=...)`.
 
-    Recorded books show the profit of every split, so means and variances of a sample of splits are regressed on the
-    features; the precision comes from resampling the buckets of the day.
+    Recorded books give the profit of every split. Means and variances of a sample of splits are regressed on their
+    features; resampling the buckets of the day gives the precision of the coefficients.
 
     Parameters
     ----------
     buckets : Integers
-        ``(scenarios,)``, the bucket of the day of each scenario; scenarios of one bucket are strongly correlated.
+        ``(scenarios,)``, each scenario's bucket of the day; scenarios of one bucket are strongly correlated.
     firmness : float
-        Weight of the prior, up to 1. Its standard errors hold within these books; future books may differ by more,
-        and too firm a prior would keep the policy from adapting.
+        Weight of the prior, above 0 and up to 1. At 1, its standard errors are those of the recorded books. Future
+        books may differ by more, so a lower weight lets the policy adapt.
     """
     instance_of("replay", replay, Replay, "a Replay")
     buckets = exact_array("buckets", buckets, np.int64, (None,))
@@ -322,7 +318,7 @@ def _fitted(features: Matrix, targets: Matrix, weights: Floats) -> Matrix:
 
 
 def _precision(coefficients: Matrix, buckets: int) -> Matrix:
-    """Return the inverse covariance of resampled coefficients ``(R, dim)``, with correlations shrunk towards zero."""
+    """Return the inverse covariance of resampled coefficients ``(R, dim)``; correlations are shrunk towards zero."""
     covariance = np.cov(coefficients, rowvar=False)
     error = np.sqrt(np.diag(covariance))
     error = np.maximum(error, 1e-9 * float(np.abs(coefficients).max() or 1.0))

@@ -1,9 +1,9 @@
-"""Simulate policies: one run, the task of many runs, `simulate` over several policies, and panels of a figure.
+"""Simulate policies: single runs, tasks of many runs, `simulate` over several policies, and the panels of a figure.
 
-A phased policy is played plan by plan; the rewards of a plan of any length are drawn as tallies. An index policy is
-played by a compiled kernel. Any policy can be played round by round, which tests compare with the other methods. What a
-task draws depends on its identity alone (environment, policy with parameters, horizon, seed, run numbers), so its
-result is the same wherever and whenever it runs.
+A phased policy is played plan by plan: however long a plan is, its rewards are drawn as one tally per action. An index
+policy is played by a compiled kernel. Any policy can be played round by round, and tests compare this with the other
+methods. The draws of a task depend only on its environment, policy and parameters, horizon, seed and run numbers, so
+its result is the same wherever and whenever it runs.
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ def _index_episode(
     mean_table: Vector, deviation_table: Vector, pieces: Integers, noise: Vector, bonuses: Vector, risk_tolerance: float
 ) -> tuple[Integers, Vector, Integers, Vector, Vector]:
     """Play an `IndexPolicy` as `_play_rounds` would; tables ``(P, K)`` are by piece and arm, ``bonuses`` by round."""
-    # While the bonus is constant only the index of the arm just played changes: a tournament tree finds the next arm in
-    # log2 K comparisons.
+    # While the bonus is constant, only the index of the arm just played changes, and a tournament tree finds the next
+    # arm in log2 K comparisons.
     horizon = len(noise)
     n_arms = mean_table.shape[1]
     counts = np.zeros(n_arms, dtype=np.int64)
@@ -100,14 +100,13 @@ def _index_episode(
     return arms, rewards, counts, means, spreads  # the first two by round, the others by arm
 
 
-_RUNS_PER_TASK = 250  # limit, so that short runs report progress too
+_RUNS_PER_TASK = 250  # at most, so that progress is reported even if runs are short
 Progress = Callable[[str, int, int], None]  # called as progress(policy, finished runs, all runs)
 
 
 def _describe_run(
     environment: Environment, policies: Mapping[str, Policy], horizon: int, runs: int, seed: int
 ) -> dict[str, Any]:
-    """Return the configuration of a simulation."""
     return {
         "version": __version__,
         "environment": environment.describe(),
@@ -155,11 +154,10 @@ def _play_run(
     return PolicyResult(checkpoints, (xi - comparator)[None], pseudo[None], luck[None], [recommended], explored, 0.0)
 
 
-_Log = tuple[ActionBatch, RegretBlocks]  # actions of consecutive blocks of a run, and the blocks
+_Log = tuple[ActionBatch, RegretBlocks]  # the action of every block of consecutive rounds of a run, and the blocks
 
 
 def _play_blocks(environment: Environment, policy: Policy, rng: np.random.Generator, checkpoints: Integers) -> _Log:
-    """Play plan by plan, each drawn as tallies and cut at the checkpoints."""
     rewards = environment.run(rng)
     actions: list[ActionBatch] = []
     parts: list[RegretBlocks] = []
@@ -173,7 +171,6 @@ def _play_blocks(environment: Environment, policy: Policy, rng: np.random.Genera
 
 
 def _play_rounds(environment: Environment, policy: Policy, rng: np.random.Generator) -> _Log:
-    """Play round by round."""
     rewards = environment.run(rng)
     actions: list[Action] = []
     values: list[float] = []
@@ -189,7 +186,7 @@ def _play_rounds(environment: Environment, policy: Policy, rng: np.random.Genera
 
 
 def _play_index(environment: Environment, policy: IndexPolicy, rng: np.random.Generator) -> _Log:
-    """Play an index policy in the compiled kernel."""
+
     handles, horizon = environment.actions.listed().handles, policy.horizon
     arms, rewards, counts, means, spreads = _index_episode(
         *environment.reward_tables(rng, horizon), policy.bonuses(horizon), environment.risk_tolerance
@@ -207,7 +204,6 @@ def _single_rounds(environment: Environment, actions: Integers, rewards: Floats)
 def _policies_by_label(
     policies: Iterable[str | Policy] | Mapping[str, str | Policy], environment: Environment, horizon: int
 ) -> dict[str, Policy]:
-    """Return policies by label; names are replaced by the policies they name."""
     if isinstance(policies, str | Policy) or not isinstance(policies, Iterable):
         raise InputError(f"policies must be a list of names or policies, was {shown(policies)}")
     if isinstance(policies, Mapping):
@@ -226,13 +222,13 @@ def _policies_by_label(
             raise InputError(f"policies must be names or policies, was {shown(item)}")
         as_name("label of a policy", label, marks=LABEL_MARKS)
     if not chosen:
-        raise InputError("policies must name at least one policy")
+        raise InputError("policies must name at least one policy, was empty")
     return chosen
 
 
 @dataclass(frozen=True, eq=False)
 class SimulationTask:
-    """Runs ``first`` to ``last - 1`` of a policy."""
+    """Task of playing runs ``first`` to ``last - 1`` of a policy in an environment."""
 
     environment: Environment
     label: str
@@ -251,7 +247,7 @@ class SimulationTask:
         return self.last - self.first
 
     def describe(self) -> dict[str, Any]:
-        """Return everything the result depends on, as plain values."""
+        """Return all inputs that determine the result, as plain values."""
         return {
             "version": __version__,
             "code": code_hash(),
@@ -269,7 +265,7 @@ class SimulationTask:
 
     @property
     def identity(self) -> str:
-        """Hash of everything the result depends on."""
+        """Hash of `describe`, the inputs that determine the result."""
         return seeding_hash(self.describe(), 24)
 
     def prepare(self) -> None:
@@ -277,11 +273,11 @@ class SimulationTask:
         _ = self.environment.comparators
 
     def perform(self, after_run: Callable[[int], bool] | None = None) -> PolicyResult:
-        """Play the runs; ``after_run`` is called with the number of finished runs; a true result ends the task."""
+        """Play the runs; call ``after_run`` with the number of finished runs, and stop if it returns True."""
         with compilation_timed(self.label) as compiling:
             began = time.perf_counter()
             result = _concatenated(self._play(after_run))
-            seconds = time.perf_counter() - began - compiling()  # tables show seconds without compilation
+            seconds = time.perf_counter() - began - compiling()  # without compilation
         return replace(result, seconds=seconds)
 
     def _play(self, after_run: Callable[[int], bool] | None) -> list[PolicyResult]:
@@ -289,7 +285,7 @@ class SimulationTask:
         comparator = self.environment.expected_comparator(rounds)
         played: list[PolicyResult] = []
         try:
-            with _linear_algebra().limit(limits=1):  # matrices are tiny: more threads only wait for each other
+            with _linear_algebra().limit(limits=1):  # matrices are tiny: several threads would wait for each other
                 for run in range(self.first, self.last):
                     stream = self.seed, self.label, run
                     played.append(
@@ -305,8 +301,8 @@ class SimulationTask:
     def split(self) -> list[SimulationTask]:
         """Divide into tasks of about a second each.
 
-        The cuts depend neither on the machine nor on the number of runs, so that a longer task finds the full parts of
-        a shorter one in the cache.
+        The number of runs per task depends neither on the machine nor on the total number of runs. A task with more
+        runs therefore finds the results of a smaller one in the cache.
         """
         drawn_singly = not (self.environment.independent and self.environment.gaussian)
         seconds = self.policy.estimated_seconds(self.horizon, drawn_singly=drawn_singly)
@@ -317,14 +313,13 @@ class SimulationTask:
 
 @functools.cache
 def _linear_algebra() -> ThreadpoolController:
-    """Return the BLAS libraries, found once for all tasks because the search takes milliseconds."""
-    import scipy.linalg  # noqa: F401  # bundles its own BLAS, which must be loaded by then
+    """Return the loaded BLAS libraries; cached, because the search takes milliseconds."""
+    import scipy.linalg  # noqa: F401  # bundles its own BLAS, which is found only if loaded
 
     return ThreadpoolController().select(user_api="blas")
 
 
 def _merge_results(tasks: Iterable[SimulationTask], results: Iterable[PolicyResult]) -> dict[str, PolicyResult]:
-    """Concatenate the runs of the tasks of each policy; return results by label."""
     parts: dict[str, list[PolicyResult]] = {}
     for task, result in zip(tasks, results, strict=True):
         parts.setdefault(task.label, []).append(result)
@@ -332,7 +327,6 @@ def _merge_results(tasks: Iterable[SimulationTask], results: Iterable[PolicyResu
 
 
 def _concatenated(parts: Sequence[PolicyResult]) -> PolicyResult:
-    """Concatenate the runs of several results."""
     names = ("regret", "pseudo_regret", "luck", "exploration")
     regret, pseudo, luck, explored = (np.concatenate([getattr(one, name) for one in parts]) for name in names)
     recommended = [action for one in parts for action in one.recommended]
@@ -342,19 +336,19 @@ def _concatenated(parts: Sequence[PolicyResult]) -> PolicyResult:
 
 @functools.cache
 def code_hash() -> str:
-    """Return a hash of the package's source code, so that caches do not outlive a change."""
+    """Return a hash of the package's source code: a change of the code invalidates cached results."""
     files = sorted(Path(__file__).parents[1].rglob("*.py"))
     return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:16]
 
 
 class RunnerCache:
-    """Finished tasks in a folder, one file each, renamed into place so that no file is ever partial."""
+    """Folder with the results of finished tasks, one file each; files are renamed when complete, so none is partial."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def forget(self, tasks: Iterable[SimulationTask]) -> None:
-        """Delete the results of some tasks, and temporary files of killed writers."""
+        """Delete the results of ``tasks``, and temporary files that killed processes left in the folder."""
         for path in (*map(self._path, tasks), *self.folder.glob(".*.npz")):
             path.unlink(missing_ok=True)
 
@@ -372,7 +366,7 @@ class RunnerCache:
         write_whole(self._path(task), write)
 
     def get(self, task: SimulationTask) -> PolicyResult | None:
-        """Return the result of a finished task; None if there is none or its file is damaged."""
+        """Return the stored result of a task; None if it is missing or its file is damaged."""
         try:
             with self._path(task).open("rb") as file, np.load(file) as saved:
                 arrays = {one.name: saved[one.name] for one in fields(PolicyResult)}
@@ -387,8 +381,8 @@ class RunnerCache:
 
 @contextmanager
 def _deferred_interrupts() -> Iterator[Callable[[], bool]]:
-    """Record the first Ctrl-C and raise only the second; yield a function that returns whether one was received."""
-    # Inside compiled code an interrupt would surface as another error, and the current run would be lost.
+    """Record the first Ctrl-C, raise the second; yield a function that returns whether the first was received."""
+    # Raised inside compiled code, an interrupt would become another error, and the current run would be lost.
     if (
         threading.current_thread() is not threading.main_thread()
         or signal.getsignal(signal.SIGINT) is not signal.default_int_handler
@@ -428,15 +422,15 @@ def simulate(
     Parameters
     ----------
     problem : Problem or Environment
-        A problem stands for its `Environment`, with independent Gaussian rewards.
+        A problem is simulated as an `Environment` with independent Gaussian rewards.
     policies : Iterable[str or Policy] or Mapping[str, str or Policy]
-        Names, policies, or a mapping from labels to either.
+        Names of registered policies, policies, or a mapping from labels to names or policies.
     horizon : int
         Rounds per run.
     runs : int
         Runs per policy.
     seed : int
-        Every (environment, policy label, run) has its own random stream, independent of what else is simulated.
+        Every run of every policy has its own random stream, which no other policy or run affects.
     checkpoints : int
         Number of recorded rounds.
     spacing : str
@@ -446,13 +440,13 @@ def simulate(
     progress : Progress, optional
         Called after every run, or after every task on a backend.
     backend : Backend, optional
-        Where to run; default: in this process. Results do not depend on it.
+        Processes or cluster that run the tasks; default: this process. Results do not depend on it.
 
     Returns
     -------
     SimulationResult
-        Ctrl-C finishes the current run and returns the finished runs, with ``interrupted`` set; a second Ctrl-C stops
-        at once.
+        After Ctrl-C the current run is finished, and all finished runs are returned with ``interrupted`` set. A second
+        Ctrl-C stops the current run too.
 
     Examples
     --------
@@ -486,7 +480,7 @@ def simulate(
 
 
 def _perform_here(tasks: list[SimulationTask], progress: Progress | None) -> tuple[dict[str, PolicyResult], bool]:
-    """Run tasks in this process; return results by label, and whether an interrupt cut them short."""
+    """Run tasks in this process; return results by label, and whether an interrupt ended them early."""
     finished: dict[str, PolicyResult] = {}
     with _deferred_interrupts() as asked_to_stop:
         for task in tasks:
@@ -509,7 +503,6 @@ def _perform_here(tasks: list[SimulationTask], progress: Progress | None) -> tup
 def _perform_there(
     tasks: list[SimulationTask], backend: Backend, progress: Progress | None
 ) -> tuple[dict[str, PolicyResult], bool]:
-    """Run tasks on a backend; return results by label, and whether an interrupt cut them short."""
     done, runs = collections.Counter[str](), collections.Counter[str]()
     for task in tasks:
         runs[task.label] += task.runs
@@ -546,8 +539,8 @@ class SimulationSize:
 class SimulationPanel:
     """One environment and the policies compared in it: a panel of a figure, or a cell of a sweep.
 
-    ``policies`` are names, or labels with names or policies. ``facts`` describe the panel in plain values: slots,
-    shares, instance and so on.
+    ``policies`` are names, or a mapping from labels to names or policies. ``facts`` describe the panel by plain values
+    such as ``slots``, ``shares`` and ``instance``.
     """
 
     name: str
@@ -564,7 +557,7 @@ class SimulationPanel:
         return _policies_by_label(self.policies, self.environment, self.size.horizon)
 
     def tasks(self) -> list[SimulationTask]:
-        """Return all runs, divided into tasks."""
+        """Return tasks of about a second each that together play all runs of all policies."""
         size, tasks = self.size, []
         for label, policy in self.chosen().items():
             runs = size.horizon, size.seed, 0, size.runs, self.checkpoints, self.spacing
@@ -573,18 +566,18 @@ class SimulationPanel:
 
     @property
     def runs(self) -> int:
-        """Runs of all policies."""
+        """Number of runs of all policies together."""
         return self.size.runs * len(self.policies)
 
     def gather(self, tasks: Sequence[SimulationTask], results: Iterable[PolicyResult]) -> SimulationResult:
-        """Combine the results of the tasks."""
+        """Combine the results of `tasks` into one result of the panel."""
         horizon, runs, seed = self.size.horizon, self.size.runs, self.size.seed
         config = _describe_run(self.environment, self.chosen(), horizon, runs, seed)
         found = _merge_results(tasks, results)
         return SimulationResult(self.facts | config, found, self.environment.last_comparator(horizon))
 
     def tidy(self, result: SimulationResult) -> polars.DataFrame:
-        """Return the result as a tidy table, with the scalar facts as columns."""
+        """Return the result as a tidy table, with one more column for each fact that is a number or a string."""
         import polars
 
         columns = [
@@ -605,7 +598,7 @@ def run_panels(
 ) -> Iterator[SimulationResult]:
     """Simulate all panels, then yield their results one by one, so that only one is in memory.
 
-    ``resume`` reuses the tasks in the cache; otherwise they are deleted first.
+    With ``resume``, results in the cache are reused; without, those of these panels are deleted first.
     """
     cuts = [panel.tasks() for panel in panels]
     tasks = [task for some in cuts for task in some]
@@ -617,30 +610,30 @@ def run_panels(
 
 
 def simulation_panel_average(members: Sequence[Final], label: str) -> str:
-    """Return mean final regret with its standard error, over the runs of one panel or over several panels."""
+    """Return mean final regret and standard error as text: over panels, or over runs if there is one panel."""
     ends = np.array([one[label]["regret"] for one in members])
     error = members[0][label]["regret_error"] if len(ends) == 1 else ends.std(ddof=1) / len(ends) ** 0.5
     return f"{number_text(ends.mean())} +- {number_text(error)}"
 
 
 class RunnerPanelWriter:
-    """Writer of one Parquet table of many panels through part files, so that the table need not fit into memory."""
+    """Write many panels to one Parquet table via part files, so that the table need not fit into memory."""
 
     def __init__(self, target: Path) -> None:
         self.target = target
         self.parts: list[Path] = []
 
     def add(self, frame: polars.DataFrame) -> None:
-        """Append rows."""
-        if not self.parts:  # delete what a killed writer left
-            for begun in (f".{self.target.stem}.*", f"..{self.target.stem}.part*"):  # parts, and parts of parts
+        """Append the rows of ``frame``."""
+        if not self.parts:  # delete files that a killed process left
+            for begun in (f".{self.target.stem}.*", f"..{self.target.stem}.part*"):  # parts, and parts half written
                 for left in self.target.parent.glob(begun):
                     left.unlink(missing_ok=True)
         part = self.target.with_name(f".{self.target.stem}.part{len(self.parts):05d}.parquet")
         self.parts.append(write_whole(part, frame.write_parquet))
 
     def close(self) -> Path:
-        """Concatenate the parts; return the table's path."""
+        """Concatenate the part files and delete them; return the table's path."""
         import polars
 
         rows = polars.scan_parquet(self.parts)

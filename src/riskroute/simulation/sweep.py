@@ -49,7 +49,7 @@ Rounds = Annotated[int, Field(ge=1, le=LONGEST_HORIZON, strict=True)]
 
 
 class SweepConfig(BaseModel):
-    """Configuration of a sweep: every combination of the lists is simulated; a single value stands for a list of one.
+    """Configuration of a sweep, which simulates every combination of the lists; a single value is a list of one.
 
     Attributes
     ----------
@@ -60,17 +60,17 @@ class SweepConfig(BaseModel):
     horizons : Annotated[list[Rounds], BeforeValidator(config_list), Field(min_length=1)]
         Rounds per run.
     instances : Count | Annotated[list[Annotated[int, Field(ge=0, strict=True)]], Field(min_length=1)]
-        Numbers of random instances; a single number ``n`` stands for the first ``n``.
+        Numbers of random instances; a single integer ``n`` stands for instances 0 to ``n - 1``.
     policies : Annotated[Texts, Field(min_length=1)]
         Names, see `riskroute.POLICIES`.
     parameters : dict[str, dict[str, Any]]
-        Parameters that differ from the defaults, by policy name.
+        Parameters of policies that differ from their defaults, by name of the policy.
     runs : Count
         Runs per policy and combination.
     seed : Seed
-        Seed of the rewards and of the policies' own draws.
+        Seed of rewards and of the random decisions of policies.
     checkpoints : Annotated[int, Field(ge=1, le=10000, strict=True)]
-        Rounds recorded per run, including the last.
+        Number of rounds of a run at which regret is recorded; the last round is always one of them.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -88,12 +88,12 @@ class SweepConfig(BaseModel):
 
     @property
     def instance_numbers(self) -> list[int]:
-        """Numbers of the instances."""
+        """Numbers of the simulated instances."""
         return list(range(self.instances)) if isinstance(self.instances, int) else self.instances
 
     @property
     def all_runs(self) -> int:
-        """Runs of all policies in all combinations."""
+        """Number of runs of all policies in all combinations."""
         lists = (self.slots, self.shares, self.risk_tolerances, self.horizons, self.instance_numbers)
         return math.prod(len(values) for values in lists) * len(set(self.policies)) * self.runs
 
@@ -112,7 +112,7 @@ class SweepConfig(BaseModel):
             one_of("policies" if name in config.policies else "parameters", name, tuple(POLICIES))
         unused = [name for name in config.parameters if name not in config.policies]
         if unused:
-            raise InputError(f"parameters given for {unused[0]!r}, which is not in policies")
+            raise InputError(f"parameters are given for {unused[0]!r}: add it to policies, or remove its parameters")
         config._chosen()
         for slots, shares in itertools.product(config.slots, config.shares):
             comparison_must_list(config.policies, slots, shares)
@@ -127,7 +127,7 @@ class SweepConfig(BaseModel):
         }
 
     def panels(self) -> list[SimulationPanel]:
-        """Return one panel per combination."""
+        """Return one panel per combination of the lists other than policies."""
         policies = self._chosen()
         sets = {
             (slots, shares): routing_actions(shares, slots, listed=comparison_must_list(self.policies, slots, shares))
@@ -147,14 +147,14 @@ class SweepConfig(BaseModel):
 
 @dataclass(frozen=True)
 class SweepResult:
-    """Final regrets by combination and policy, and the files written."""
+    """Final regret of every combination and policy, and the files written."""
 
     panels: Sequence[SimulationPanel]
     finals: Sequence[Final]
     files: list[Path]
 
     def table(self) -> TextTable:
-        """Return mean final regret with its standard error, over instances if there are several."""
+        """Return mean final regret and standard error: over instances, or over runs if there is one instance."""
         groups: dict[tuple[Any, ...], list[Final]] = {}
         for panel, final in zip(self.panels, self.finals, strict=True):
             key = tuple(value for name, value in panel.facts.items() if name != "instance")
@@ -188,11 +188,11 @@ def sweep(
     out : path
         Folder for ``sweep.parquet`` (the tidy table), ``sweep.json`` (the summary) and ``config.json``.
     backend : Backend, optional
-        Where to run; default: one process per core of this machine.
+        Processes or cluster that run the tasks; default: one process per core of this machine.
     resume : bool
         Reuse the finished tasks of an earlier sweep in the same folder.
     finished : Finished, optional
-        Called after every task.
+        Function to call after every task, with the task.
     """
     backend = Backend() if backend is None else instance_of("backend", backend, Backend, "a Backend")
     config = config if isinstance(config, SweepConfig) else SweepConfig.read(valid_path("config", config))

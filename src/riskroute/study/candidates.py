@@ -1,4 +1,4 @@
-"""Candidates: the routers that a backtest compares, and the choice of those it plays."""
+"""Candidates: the routers that a backtest can compare, and which of them it plays."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ NAMES = (*ROUTER_NAMES, CLAIRVOYANT)  # every router that can be backtested
 
 @dataclass(frozen=True)
 class Candidate:
-    """A router to play: its label in tables, its name and parameters, or a router object in its starting state.
+    """A router to play, given by name and parameters or as an object in its starting state, with its label in tables.
 
-    A router from a file (``FILE.py:CLASS``) carries the text of the file in ``source``: other processes and machines
-    play the same code, and an edited file invalidates the cache.
+    For a router from a file (``FILE.py:CLASS``), ``source`` is the text of the file. Other processes and machines
+    therefore play the same code, and an edited file invalidates cached results.
     """
 
     label: str
@@ -67,7 +67,7 @@ def named_candidate(text: str) -> Candidate:
 
 
 def canonical_candidate_name(text: str) -> str:
-    """Return NAME, NAME:KEY=VALUE,... or FILE.py:CLASS with the registered spelling of the name.
+    """Return ``text`` (NAME, NAME:KEY=VALUE,... or FILE.py:CLASS) with the registered spelling of the name.
 
     Examples
     --------
@@ -90,9 +90,9 @@ def check_candidates(texts: Sequence[str]) -> tuple[str, ...]:
 
 
 def candidate_names(asked: Sequence[str], *, pools: bool, horizon: float, train: int | None = None) -> list[str]:
-    """Return the routers to play: the requested ones and the benchmark rules. Default: as in `BacktestConfig`.
+    """Return the routers to play: the ``asked`` ones and the benchmark rules; if none are asked for, a default list.
 
-    Without training days, fitted routers are played only on request.
+    If ``train`` is 0, the default list omits routers that are fitted on training days.
 
     Examples
     --------

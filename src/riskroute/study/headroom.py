@@ -1,8 +1,8 @@
-"""Headroom: an upper bound on the saving of any router, from simple rules and perfect foresight.
+"""Headroom: an upper bound on what learning can save, from fixed rules and perfect foresight.
 
-The objective of the best static split minus that of the best rule is the saving of looking at the books without
-learning. The objective of the best fixed rule minus the clairvoyant's bounds the saving of learning, since the
-clairvoyant knows future prices too. Where this bound is below `WORTH`, learning cannot pay.
+A static split ignores the books. Its objective minus that of the best rule is the saving of looking at the books
+without learning. The objective of the best fixed rule minus that of the clairvoyant, which knows future prices, is an
+upper bound on the saving of learning. If this bound is below `WORTH`, learning cannot pay.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _RULES = ("static", "sweep", "dark-first+sweep", "static+sweep", CLAIRVOYANT)
 
 @dataclass(frozen=True)
 class _Headroom:
-    """Objectives in basis points for a market, order size, deadline and kappa; ``dark_first`` is None without pools."""
+    """Objectives in basis points for one market, order size, deadline and kappa; ``dark_first`` needs pools."""
 
     market: str
     shares: int
@@ -53,22 +53,22 @@ class _Headroom:
 
     @property
     def looking_bps(self) -> float:
-        """Saving of looking at the books, without learning."""
+        """Saving of looking at the books without learning, in basis points."""
         return self.static - min(value for name, value in self.rules.items() if name != "static")
 
     @property
     def learning_bps(self) -> float:
-        """Best fixed rule minus perfect foresight: an upper bound on the saving of learning."""
+        """Upper bound on the saving of learning: objective of the best fixed rule minus that of perfect foresight."""
         return min(self.rules.values()) - self.clairvoyant
 
     @property
     def can_pay(self) -> bool:
-        """Whether learning could be worthwhile."""
+        """Whether the upper bound on the saving of learning is large enough to matter."""
         return self.learning_bps >= WORTH
 
     @property
     def known(self) -> bool:
-        """Whether enough of the volume has known prices."""
+        """Whether few enough shares were filled at estimated prices for a verdict."""
         return self.estimated_share <= MOST_ESTIMATED
 
 
@@ -107,7 +107,7 @@ def market_headroom(
 
 
 def headroom_table(found: Sequence[_Headroom]) -> TextTable:
-    """Return one row per market, size, deadline and kappa; objectives in basis points."""
+    """Return a table with one row per market, order size, deadline and kappa; objectives are in basis points."""
     header = ["market", "shares", "seconds", "kappa", "static", "sweep", "dark first", "static + sweep", "clairvoyant"]
     header += ["saved by looking", "learning, at most", "estimated"]
     rows = []
@@ -128,7 +128,7 @@ def _market(one: _Headroom) -> str:
 
 
 def headroom_words(found: Sequence[_Headroom]) -> list[str]:
-    """Return sentences on where learning can pay, by market and deadline, and on sizes without a verdict."""
+    """Describe, for each market and deadline, the order sizes for which learning can pay or no verdict is possible."""
     lines = []
     for market in dict.fromkeys(map(_market, found)):
         for horizon in dict.fromkeys(one.horizon for one in found if _market(one) == market):

@@ -1,6 +1,6 @@
-"""Comparison and choice of routers: costs, paired differences, and which router to use.
+"""Compare routers on the same orders, and choose one: costs, paired differences, significance, and the reason.
 
-A router is chosen by its objective on the training days; the test days confirm or reject it.
+A router is chosen by its objective on the training days; the test days confirm or reject the choice.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ WORTH = 0.1  # basis points per order below which the possible saving of learnin
 class _RouterResult:
     """Cost of the orders of one router, in basis points of the arrival mid, fees included.
 
-    ``se_bps`` is the standard error of the mean over time blocks, ``seed_se_bps`` over seeds (None with one seed);
-    ``es95_bps`` is the expected shortfall (5 %); ``objective_bps`` adds the charge for unforeseen variance;
-    ``exploration_bps`` is the excess over the plans with the lowest estimated cost; None for routers that always send
-    those.
+    ``se_bps`` is the standard error of the mean cost over time blocks, ``seed_se_bps`` that over seeds (None with one
+    seed). ``objective_bps`` is the mean cost plus the charge for unforeseen variance, ``es95_bps`` the mean of the
+    worst 5 %. ``exploration_bps`` is the mean excess of the estimated cost over that of the plan with the lowest
+    estimate; None for routers that do not explore.
     """
 
     feedback: str
@@ -65,9 +65,9 @@ class _RouterResult:
 
 @dataclass(frozen=True)
 class RouterComparison:
-    """All routers, the benchmark rule (``bar``), and whether any router beats it.
+    """Results of all routers on ``orders`` orders, compared with the benchmark rule ``bar``.
 
-    ``p_value`` is Hansen's, for superior predictive ability over all routers; None with fewer than eight time blocks.
+    ``p_value`` is that of Hansen's test that no router beats the rule; None with fewer than eight time blocks.
     """
 
     orders: int
@@ -77,12 +77,12 @@ class RouterComparison:
 
     @property
     def headroom_bps(self) -> float:
-        """Saving of perfect foresight against the benchmark rule, basis points per order."""
+        """Saving of perfect foresight against the benchmark rule, in basis points per order."""
         return self.routers[self.bar].cost_bps - self.routers[CLAIRVOYANT].cost_bps
 
     @property
     def best(self) -> str:
-        """The router with the lowest objective of those significantly better than the benchmark rule, else the rule."""
+        """The router with the lowest objective among those significantly better than the rule; if none is, the rule."""
         bar = self.routers[self.bar]
         better = {
             name: one.objective_bps
@@ -97,17 +97,20 @@ class RouterComparison:
 
     @property
     def router_to_use(self) -> str | None:
-        """The best router; None if too much of its volume, or of the rule's, is priced by an estimate."""
+        """The best router; None if too much of its volume, or of the benchmark rule's, has estimated prices."""
         best = self.best
         return None if self.too_much_estimated(best) else best
 
     def too_much_estimated(self, router: str) -> float | None:
-        """Return the larger estimated share, the router's or the rule's, if too large for a verdict, else None."""
+        """Return the fraction of volume at estimated prices if it is too large for a verdict, else None.
+
+        The fraction is the larger of the router's and the benchmark rule's.
+        """
         share = max(self.routers[name].estimated_share for name in (router, self.bar))
         return share if share > MOST_ESTIMATED else None
 
     def choice_reason(self, chosen: str) -> str:
-        """Return the key of `REASONS` for the chosen router on the test days."""
+        """Return the key of `REASONS` that explains the verdict on the chosen router on the test days."""
         if self.too_much_estimated(chosen):
             return "estimated"
         bar = self.routers[self.bar]
@@ -131,7 +134,7 @@ class RouterComparison:
         return "too little" if low is not None and low > -WORTH else "too few orders"
 
     def table(self) -> TextTable:
-        """Return one row per router, lowest objective first; costs in basis points, volumes in per cent."""
+        """Return a table with one row per router, lowest objective first; costs are in basis points."""
         header = [
             *("router", "sees", "cost", "se", "objective", "sd", "ES 5 %", "difference", "95 % CI"),
             *("fees", "dark", "limit", "taken", "estimated", "decision us"),
@@ -147,7 +150,11 @@ class RouterComparison:
 def choose_benchmark(
     orders: polars.DataFrame, names: Sequence[str], *, pools: bool, horizon: float, kappa: float
 ) -> str:
-    """Return the benchmark rule: dark-first (or sweep) at horizon 0, else the best of `BENCHMARKS` in training."""
+    """Return the benchmark rule for a deadline of ``horizon`` seconds.
+
+    At horizon 0 it is the standard rule: ``dark-first+sweep``, or ``sweep`` without pools. Otherwise it is the one of
+    `BENCHMARKS` with the lowest objective on the training days.
+    """
     if horizon == 0:
         return "dark-first+sweep" if pools and "dark-first+sweep" in names else "sweep"
     known = [name for name in BENCHMARKS if name in names]
@@ -159,7 +166,7 @@ def choose_benchmark(
 def compare_routers(
     tables: DayTables, bar: str, feedback: dict[str, str], *, kappa: float, impact: float = 0.0, seed: int = 0
 ) -> RouterComparison:
-    """Compare the judged orders of all routers with those of the benchmark rule ``bar``."""
+    """Compare the costs of all routers with those of the benchmark rule ``bar``, on orders that count (``judged``)."""
     orders = order_costs_bps(tables.orders.filter(polars.col("judged")), impact)
     names = orders["router"].unique(maintain_order=True).to_list()
     per_order = orders.group_by("router", *ORDER, "block", maintain_order=True).agg(polars.col("cost_bps").mean())
@@ -184,7 +191,7 @@ def _gaps(wide: polars.DataFrame, name: str, bar: str) -> Vector:
 
 
 def _filled(tables: DayTables, orders: polars.DataFrame) -> dict[str, dict[str, float]]:
-    """Return, by router, the fractions of the volume by kind of fill, and at estimated prices."""
+    """Return, for each router, the fractions of the volume by kind of fill and the fraction at estimated prices."""
     judged = tables.fills.join(orders.select("router", "seed", *ORDER), on=["router", "seed", *ORDER], how="semi")
     shares = polars.col("shares")
     estimated = shares.filter(polars.col("estimated")).sum() / shares.sum()

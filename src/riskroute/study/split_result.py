@@ -1,7 +1,7 @@
-"""The result of a split study: the measures of splits and policies, the findings in sentences, and their page.
+"""The result of a split study: measures of splits and policies, findings in sentences, and a report.
 
-Amounts are dollars per order unless stated otherwise. Mean-variance divided by the risk tolerance is the risk-adjusted
-cost: the cost plus a charge for risk, in dollars. There is no such charge at a risk tolerance of zero.
+Amounts are dollars per order unless stated otherwise. The *risk-adjusted cost* is the mean-variance divided by the risk
+tolerance: the mean cost plus a charge for risk, in dollars. It is undefined at a risk tolerance of zero.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class TrainAndTest(Generic[Value]):
 
 @dataclass(frozen=True)
 class SampleCount:
-    """Numbers of time buckets and of scenarios."""
+    """Number of time buckets, and number of the scenarios in them."""
 
     buckets: int
     scenarios: int
@@ -50,9 +50,10 @@ class SampleCount:
 class SplitMeasures:
     """Profit and cost of a split over the scenarios of the train or the test hours.
 
-    The first ten describe the profit, in dollars and squared dollars: mean, variance, mean-variance, expected shortfall
-    at 5 % (``tail``), their standard errors, and the excess of the mean-variance over that of the recommended split.
-    The others are costs; those with a charge for risk are None at a risk tolerance of zero.
+    The fields up to ``excess_error`` describe the profit, in dollars and squared dollars: mean, variance,
+    mean-variance, mean of the worst 5 % (``tail``), their standard errors, and the excess of the mean-variance over
+    that of the recommended split. The fields from ``cost`` on describe the cost, the negative of the profit. The charge
+    for risk and costs that include it are None at a risk tolerance of zero.
     """
 
     mean: float
@@ -79,7 +80,7 @@ class SplitMeasures:
 
 @dataclass(frozen=True)
 class SplitOutcome:
-    """One split, shares by slot, and its measures in the train and test hours."""
+    """One split, as shares by slot, with its measures in the train and test hours."""
 
     allocation: tuple[int, ...]
     train: SplitMeasures
@@ -92,8 +93,9 @@ class PolicyMeasures:
 
     ``learning_cost`` is the regret in dollars, ``cost_each`` the risk-adjusted cost of an order including learning;
     both are None at a risk tolerance of zero. Errors are standard errors over runs. ``explored`` is the fraction of
-    orders with another split than the final one; ``ended_on`` is the most frequent final split, ``ended_on_share``
-    the fraction of runs that ended there. Curves have one value per checkpoint.
+    orders that were not split as the policy recommended at the end of the run. ``ended_on`` is the most frequent of
+    these recommendations, ``ended_on_share`` the fraction of runs with it. ``mean_regret`` and ``std_regret`` have one
+    value per checkpoint.
     """
 
     regret: float
@@ -123,7 +125,7 @@ class PolicyOutcome:
 
 @dataclass(frozen=True)
 class SlotModel:
-    """Mean and variance of the profit of a slot: coefficients of the shares and of their square."""
+    """Mean and variance of the profit in a slot, each given by the coefficients of the shares and of their square."""
 
     mean: tuple[float, float]
     variance: tuple[float, float]
@@ -132,7 +134,11 @@ class SlotModel:
 
 @dataclass(frozen=True)
 class FrontierSplit:
-    """The best split of the train hours from ``risk_tolerance`` up to the next; profit in the train and test hours."""
+    """The best split of the train hours from ``risk_tolerance`` up to that of the next split on the frontier.
+
+    The profit has ``mean`` and ``variance`` in the train hours; ``test_mean``, ``test_variance`` and ``tail`` (the mean
+    of the worst 5 %) are of the test hours.
+    """
 
     risk_tolerance: float
     allocation: tuple[int, ...]
@@ -148,13 +154,13 @@ class SplitResultCase:
     """The findings for one order size and risk tolerance.
 
     Allocations are in the order of ``slots``; ``caps`` are the maximum shares per slot, ``rests_cross_at`` the venues
-    where pools' remainders cross the spread, ``unused_slots`` the reasons by slot. ``beyond_known_levels`` and
-    ``left_out`` are fractions of the scenarios: where the recommended split needs more than the known levels, and where
-    a book is missing or too shallow. ``naive_splits`` (equal, in proportion to depth, best single slot)
-    need no model. ``gap`` is the risk-adjusted cost of the
-    recommended split, out of sample minus in sample. ``warm_policies`` start with a belief from the train hours;
-    ``unplayed`` ones need a list of splits, which would be too long. ``splits_possible`` is text: it may have hundreds
-    of digits.
+    where shares that a pool leaves unfilled cross the spread. ``unused_slots`` has the slots that cannot be used, with
+    reasons. In a fraction ``beyond_known_levels`` of the scenarios the recommended split needs more shares than the
+    recorded levels hold; a fraction ``left_out`` is excluded because a book is missing or too thin. ``naive_splits``
+    (equal, in proportion to depth, best single slot) need no model. ``gap`` is the risk-adjusted cost of the
+    recommended split, out of sample minus in sample. ``warm_policies`` start with a belief from the train hours.
+    Policies in ``unplayed`` need a list of all splits, which would be too long. ``splits_possible`` is a string, since
+    the number may have hundreds of digits.
     """
 
     shares: int
@@ -192,7 +198,7 @@ class SplitResultCase:
         return {slot: shares for slot, shares in zip(self.slots, allocation, strict=True) if shares}
 
     def split_text(self, allocation: Sequence[int]) -> str:
-        """Return an allocation as text, shares and slot, without empty slots."""
+        """Return an allocation as text such as ``4 XNAS, 6 Dark 1``, without empty slots."""
         return ", ".join(f"{shares:,} {slot}" for slot, shares in self.sent(allocation).items())
 
     def headline(self, side: str) -> str:
@@ -244,7 +250,10 @@ class SplitResultCase:
 
 @dataclass(frozen=True)
 class RecordingFacts:
-    """The recording of one venue: its books, the levels kept, its events and its source."""
+    """The recording of one venue: number of books, recorded levels, number of events, and source.
+
+    ``deeper`` counts the books with more levels than were recorded; ``cut`` has remarks on this and other issues.
+    """
 
     books: int
     levels: int
@@ -256,7 +265,7 @@ class RecordingFacts:
 
 @dataclass(frozen=True)
 class SplitMarketFacts:
-    """The market data of a split study."""
+    """Origin, symbol, date, time zone and side of a split study's market data, and its recordings by name."""
 
     origin: str
     symbol: str
@@ -268,10 +277,10 @@ class SplitMarketFacts:
 
 @dataclass(frozen=True, repr=False)
 class SplitStudyResult:
-    """The result of a split study; it prints as its findings.
+    """The result of a split study; `print` shows its findings.
 
-    ``config`` has all defaults filled in; ``versions`` are those of the software that the numbers depend on; ``orders``
-    has one case for each order size and risk tolerance.
+    ``config`` includes the defaults, ``versions`` names the software on which the numbers depend, and ``orders`` has
+    one case for each order size and risk tolerance.
     """
 
     config: SplitStudyConfig
@@ -290,12 +299,12 @@ class SplitStudyResult:
         return "\n\n".join("\n  ".join([case.headline(self.market.side), *case.findings()]) for case in self.orders)
 
     def summary(self) -> dict[str, Any]:
-        """Return plain values: the content of the JSON file."""
+        """Return the plain values that `to_json` writes."""
         plain: dict[str, Any] = to_plain(self)
         return plain
 
     def to_json(self, path: str | os.PathLike[str]) -> Path:
-        """Write every number to a ``.json`` file, which `from_json` reads."""
+        """Write the result to a ``.json`` file, which `from_json` reads."""
         target = valid_path("path", path)
         if target.suffix.lower() != ".json":
             raise InputError(f"path must end in .json, was {target.name!r}")
@@ -362,7 +371,6 @@ def _learning(case: SplitResultCase) -> list[str]:
 
 
 def _splits_table(case: SplitResultCase) -> TextTable:
-    """Return the recommended split and its alternatives with their costs out of sample."""
     header = ["", "split", "cost", "basis points", "expected shortfall 5 %", "risk-adjusted cost", "in sample"]
     rows = []
     for name, split in case.splits.items():
@@ -374,7 +382,6 @@ def _splits_table(case: SplitResultCase) -> TextTable:
 
 
 def _policies_table(case: SplitResultCase) -> TextTable:
-    """Return one row per policy: its cost of learning and its exploration."""
     header = ["", "runs", "cost of learning", "cost per order, learning included", "in sample", "explored"]
     rows = []
     for name, one in case.policies.items():
@@ -387,7 +394,6 @@ def _policies_table(case: SplitResultCase) -> TextTable:
 
 
 def _models_table(case: SplitResultCase) -> TextTable:
-    """Return the venue models with their goodness of fit."""
     moments = ["profit per share ($)", "per share² ($)", "variance per share ($²)", "per share² ($²)"]
     rows = []
     for (slot, model), cap in zip(case.models.items(), case.caps, strict=True):
@@ -403,7 +409,6 @@ def _models_table(case: SplitResultCase) -> TextTable:
 
 
 def _frontier_table(case: SplitResultCase) -> TextTable:
-    """Return the risk tolerances at which the best split changes, lowest first."""
     header = ["risk tolerance from", "split", "cost in sample", "variance ($²)"]
     rows = [
         [
@@ -430,14 +435,14 @@ _LIMITATIONS = (
 
 
 def write_split_page(result: SplitStudyResult, out: str | os.PathLike[str]) -> list[Path]:
-    """Write the report of a split study: ``report.html``, one page that works offline, and ``report.md``.
+    """Write the report of a split study as ``report.html``, which works offline, and as ``report.md``.
 
     Parameters
     ----------
     result : SplitStudyResult
-        From `SplitStudy.run` or `SplitStudyResult.from_json`.
+        Result of `SplitStudy.run` or `SplitStudyResult.from_json`.
     out : str or path-like
-        The folder to write to; an earlier report there is replaced.
+        Folder to write to; an earlier report in this folder is replaced.
 
     Returns
     -------
@@ -523,7 +528,6 @@ def _sections(case: SplitResultCase, *, fees: bool) -> tuple[PageSection, ...]:
 
 
 def _split_charts(case: SplitResultCase) -> tuple[tuple[str, str], ...]:
-    """Draw the recommended split beside the first naive one, and the cost of every split out of sample."""
     bars = {name: case.splits[name].allocation for name in (RECOMMENDED, case.naive_splits[0])}
     dots = [
         ChartDot(name, one.test.cost, error=one.test.cost_error, role="chosen" if name == RECOMMENDED else "other")
@@ -534,7 +538,7 @@ def _split_charts(case: SplitResultCase) -> tuple[tuple[str, str], ...]:
 
 
 def _regret_charts(case: SplitResultCase) -> tuple[tuple[str, str], ...]:
-    """Draw the regret in the model and out of sample; policies differ by orders of magnitude, hence the log scale."""
+    """Draw regret in the model and out of sample, on a log scale because policies differ by orders of magnitude."""
     charts, colours = [], chart_colours(list(case.policies))
     for title, place in (("Regret, in the model", "model"), ("Regret, out of sample", "test")):
         measured = {name: getattr(outcome, place) for name, outcome in case.policies.items()}
@@ -563,7 +567,7 @@ def _frontier_chart(case: SplitResultCase) -> tuple[str, str]:
 
 
 def _fit_charts(case: SplitResultCase) -> tuple[tuple[str, str], ...]:
-    """Draw, by slot, the sampled mean against quantity and variance against its square, with straight lines."""
+    """Draw, for each slot, the sampled mean against the quantity and the variance against its square, with lines."""
     charts = []
     for slot, fit in case.fits.items():
         quantities = np.array(fit.quantities, dtype=float)

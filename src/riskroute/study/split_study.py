@@ -1,4 +1,4 @@
-"""The split study: from market data to venue models, to learning policies, to a recommended fixed split."""
+"""The split study: fit venue models to market data, play learning policies, and recommend a fixed split."""
 
 from __future__ import annotations
 
@@ -68,9 +68,9 @@ class SplitStudy:
     Parameters
     ----------
     config : str or path-like, optional
-        A TOML file with the keys of `config_template`. Default: all defaults.
+        A TOML file with the keys of `config_template`; keys that it omits have their defaults.
     **values
-        Values that override those of the file: ``shares=10, side="buy", limit=["XNAS"]``.
+        Values that override those of the file, such as ``shares=10, side="buy", limit=["XNAS"]``.
 
     Examples
     --------
@@ -109,18 +109,18 @@ class SplitStudy:
         Parameters
         ----------
         backend : Backend or str
-            Where to play: ``local``, ``dask``, ``ray``, or a `Backend` with a number of workers.
+            Processes or cluster that run the tasks: ``local``, ``dask``, ``ray``, or a `Backend`.
         out : str or path-like, optional
-            Folder for ``study.json``, finished tasks and market data. Default: nothing is kept.
+            Folder for ``study.json``, finished tasks and market data; default: a temporary folder that is deleted.
         resume : bool
             Whether to reuse the tasks that an earlier run finished in ``out``.
         finished : callable, optional
-            Called with every finished task.
+            Function to call after every task, with the task.
 
         Returns
         -------
         SplitStudyResult
-            Prints as its findings; `write_split_page` writes a report.
+            The result; `print` shows its findings, and `write_split_page` writes a report.
         """
         where = instance_of("backend", Backend(backend) if isinstance(backend, str) else backend, Backend, "a Backend")
         true_or_false("resume", resume)
@@ -187,7 +187,10 @@ def _study_data(config: SplitStudyConfig, out: Path) -> ImportedBooks:
 
 @dataclass(frozen=True)
 class SplitStudyOrder:
-    """Scenarios, venue models and caps for one order size, for any risk tolerance."""
+    """Scenarios, venue models and caps for one order size; they do not depend on the risk tolerance.
+
+    ``unused`` has the slots that cannot be used, with reasons.
+    """
 
     shares: int
     lot: int
@@ -199,11 +202,11 @@ class SplitStudyOrder:
 
     @property
     def slots(self) -> list[str]:
-        """Names of the slots."""
+        """Names of the slots that are used."""
         return [model.name for model in self.models]
 
     def problem(self, risk_tolerance: float) -> Problem:
-        """Return the routing problem of the fitted models, in dollars."""
+        """Return the problem of splitting the order under the fitted models, with profits in dollars."""
         return venue_problem(
             self.models,
             self.shares,
@@ -215,7 +218,7 @@ class SplitStudyOrder:
         )
 
     def replay(self, part: str, problem: Problem) -> Replay:
-        """Return the scenarios of a part that are deep enough for every split, as an environment."""
+        """Return an environment of the scenarios of a part (train or test) whose books are deep enough for all caps."""
         buckets = len(np.unique(self.buckets(part)))
         if buckets < 2:
             known = self.scenarios[part].deep(self.caps).mean(axis=1)
@@ -227,22 +230,21 @@ class SplitStudyOrder:
         return Replay(problem, *self.scenarios[part].replayed(self.caps))
 
     def buckets(self, part: str) -> Integers:
-        """Return the bucket of each scenario of `replay`."""
+        """Return the time bucket of each scenario in the `replay` of a part."""
         scenarios = self.scenarios[part]
         return scenarios.buckets[scenarios.whole(self.caps)]
 
     def left_out(self, part: str) -> float:
-        """Return the fraction of the scenarios of a part that are not deep enough."""
+        """Return the fraction of a part's scenarios that `replay` excludes because a book is too thin or missing."""
         return float(1 - self.scenarios[part].whole(self.caps).mean())
 
     def mid(self, part: str) -> float:
-        """Return the mean mid over the scenarios of `replay`, in dollars."""
+        """Return the mean mid over the scenarios in the `replay` of a part, in dollars."""
         scenarios = self.scenarios[part]
         return float(np.nanmean(scenarios.mids[scenarios.whole(self.caps)]))
 
 
 def _slots(config: SplitStudyConfig, data: ImportedBooks) -> list[ScenarioSlot]:
-    """Return the slots: market orders, limit orders, dark pools."""
     venues = tuple(one.venue for one in data.recordings)
     for name, chosen in (("market", config.market or ()), ("limit", config.limit)):
         for venue in chosen:
@@ -260,7 +262,7 @@ def _slots(config: SplitStudyConfig, data: ImportedBooks) -> list[ScenarioSlot]:
 
 
 def _prepare_order(config: SplitStudyConfig, data: ImportedBooks, shares: int) -> SplitStudyOrder:
-    """Sample scenarios of both parts of the day, drop unusable slots, and fit models to the train hours."""
+    """Sample scenarios of the train and test hours, drop unusable slots, and fit models to the train hours."""
     slots, lot = _slots(config, data), config.lot_of(shares)
     names = tuple(slot.name for slot in slots)
     for name, cap in config.caps.items():
@@ -311,7 +313,6 @@ def _sampled(
 
 
 def _unusable(scenarios: dict[str, Scenarios], lot: int) -> dict[str, str]:
-    """Return the slots that cannot be used, with reasons."""
     caps = scenarios["train"].caps()
     # a slot without books in half of the test hours would leave too few scenarios to test on
     needed = {"train": ENOUGH, "test": 0.5}
@@ -328,7 +329,7 @@ def _unusable(scenarios: dict[str, Scenarios], lot: int) -> dict[str, str]:
 
 
 def _rounded(caps: Integers, shares: int, lot: int) -> Integers:
-    """Round caps down to the whole order, a half, a quarter, ... of it: certificates are faster with few distinct caps.
+    """Round caps down to the order or a half, a quarter .. of it: designs are found faster with few distinct caps.
 
     >>> _rounded(np.array([1000, 980, 397, 0]), 1000, 10).tolist()
     [1000, 500, 250, 0]
@@ -339,7 +340,10 @@ def _rounded(caps: Integers, shares: int, lot: int) -> Integers:
 
 @dataclass(frozen=True)
 class _SplitTask:
-    """The policies to play for one order size and risk tolerance; ``unplayed`` ones need a list of splits."""
+    """The policies to play for one order size and risk tolerance.
+
+    Policies in ``unplayed`` need a list of all splits, which would be too long.
+    """
 
     prepared: SplitStudyOrder
     problem: Problem
@@ -378,7 +382,7 @@ def _measure_splits(
     seed: int,
     mid: float = math.nan,
 ) -> dict[str, SplitMeasures]:
-    """Return the measures of each split; errors resample ``buckets (scenarios,)``; ``excess`` is over ``first``."""
+    """Return the measures of each split; bootstrap errors over ``buckets``; measure excesses over split ``first``."""
     totals, tolerance = replay.totals(np.array(list(splits.values()))), replay.risk_tolerance
     drawn = bootstrap_fit_buckets(buckets, 400, np.random.default_rng(seed)).astype(np.float64)
     samples = len(np.unique(buckets))
@@ -437,7 +441,7 @@ def _best_single(replay: Replay, shares: int, caps: Integers) -> tuple[int, ...]
 
 
 def _alternatives(prepared: SplitStudyOrder, problem: Problem, train: Replay) -> dict[str, tuple[int, ...]]:
-    """Return the recommended split and its alternatives by name, all from the train hours."""
+    """Return the recommended split and its alternatives by name; all are determined from the train hours."""
     shares, caps = prepared.shares, prepared.caps
     allocations = Allocations(shares, len(caps), prepared.lot, caps.tolist())
     kinds = np.array([model.kind for model in prepared.models])
@@ -462,7 +466,6 @@ def _alternatives(prepared: SplitStudyOrder, problem: Problem, train: Replay) ->
 
 
 def _frontier(prepared: SplitStudyOrder, train: Replay, test: Replay, seed: int) -> tuple[FrontierSplit, ...]:
-    """Return the best splits of the train hours by risk tolerance, with their measures in the test hours."""
 
     def best(risk_tolerance: float) -> tuple[Action, float, float]:
         split = as_batch(train.best_split(risk_tolerance))
@@ -487,7 +490,6 @@ def _frontier(prepared: SplitStudyOrder, train: Replay, test: Replay, seed: int)
 
 
 def _case(task: _SplitTask, results: dict[str, SimulationResult], seed: int) -> SplitResultCase:
-    """Return the findings for one order size and risk tolerance; ``results`` are by environment."""
     prepared, problem, replays = task.prepared, task.problem, task.replays
     allocations = _alternatives(prepared, problem, replays["train"])
     mids = {part: prepared.mid(part) for part in PARTS}
@@ -565,7 +567,6 @@ def _policy(name: str, result: SimulationResult, panel: SimulationPanel) -> Poli
 
 
 def _market_facts(data: ImportedBooks, side: str) -> SplitMarketFacts:
-    """Return the facts about the market data for the report."""
     recordings = {
         one.stem: RecordingFacts(one.snapshots, one.levels, one.deeper, " ".join(one.remarks), one.events, one.source)
         for one in data.recordings

@@ -1,8 +1,8 @@
-"""Static splits fitted on the training days: the minimum benchmark for a router that sees the books.
+"""Static splits fitted on the training days: a router that sees the books should at least beat these.
 
 `_fit_static` fits fixed fractions for venues and pools. Costs are additive over them, so dynamic programming finds the
-best split in tenths of an order. `_fit_static_sweep` fits the pools to try and the fractions to rest and to post before
-the sweep, by grid search.
+best split in tenths of an order. `_fit_static_sweep` fits, by grid search, the pools to try and the fractions to rest
+in pools and to post at venues before the sweep.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _GRID = (0.0, 0.25, 0.5, 0.75, 1.0)  # fractions of an order that rest or are po
 
 
 def _fit_static(days: Sequence[MarketDay], config: BacktestConfig) -> Candidate:
-    """Fit the static split with the lowest mean cost plus charge for variance on the training days."""
+    """Fit the static split with the lowest objective, mean cost plus charge for variance, on the training days."""
     training, smaller, count = _training(days, config)
     names = tuple(
         name for name in training[0].load().books.venues if all(name in day.load().books.venues for day in training)
@@ -53,9 +53,9 @@ def _fit_static(days: Sequence[MarketDay], config: BacktestConfig) -> Candidate:
 
 
 def _training(days: Sequence[MarketDay], config: BacktestConfig) -> tuple[list[MarketDay], BacktestConfig, int]:
-    """Return the training days of all symbols, and how to play them: at most 100 orders per day are enough for a fit.
+    """Return the training days of all symbols, a configuration with at most 100 orders per day, and a number of orders.
 
-    The last value is the number of training orders per day; for a single day, those of its first half.
+    The number is that of the training orders of a day: all of them or, with a single day, those of its first half.
     """
     found: list[MarketDay] = []
     for symbol in dict.fromkeys(day.symbol for day in days):
@@ -69,14 +69,16 @@ def _training(days: Sequence[MarketDay], config: BacktestConfig) -> tuple[list[M
 
 
 def _first(day: TradingDay, count: int) -> TradingDay:
-    """Return a day with its first ``count`` orders."""
     some = day.orders
     kept = DayOrders(some.times[:count], some.signs[:count], some.shares[:count], some.horizons[:count], some.lot)
     return dataclasses.replace(day, orders=kept)
 
 
 def _unit_costs(day: TradingDay, names: Sequence[str], config: BacktestConfig) -> tuple[Floats, Floats]:
-    """Return costs in bps by place, and filled fractions by pool, of 0 to `UNITS` parts: ``(orders, n, UNITS + 1)``."""
+    """Return costs in bps by venue and pool, and filled fractions by pool, if 0, 1 .. `UNITS` parts are sent there.
+
+    Both have shape ``(orders, n, UNITS + 1)``.
+    """
     orders, books = day.orders, day.books
     dark = day.dark_market(config.seed, config.stress.leak) if day.pools else None
     parts = np.arange(UNITS + 1) / UNITS
@@ -114,7 +116,6 @@ def _fit_static_sweep(
     backend: Backend | None = None,
     cache: PlayCache | None = None,
 ) -> Candidate:
-    """Fit the pools to try and the fractions to rest and post before the sweep, by the objective in training."""
     from riskroute.study.costs import objective_cost
 
     training, smaller, count = _training(days, config)

@@ -1,7 +1,7 @@
-"""Significance of a difference: stationary bootstrap over time blocks, and Hansen's test for the best of many.
+"""Significance of cost differences: a stationary bootstrap over time blocks, and Hansen's test for the best of many.
 
-Costs of neighbouring orders are correlated, so consecutive time blocks are resampled instead of orders. The best of
-many routers looks better than it is; Hansen's test corrects for this selection.
+Costs of successive orders are correlated, so runs of consecutive time blocks are resampled instead of single orders.
+The router with the lowest cost of many is partly lucky; Hansen's test corrects for this selection.
 
 References
 ----------
@@ -50,8 +50,8 @@ def _stationary_draws(count: int, mean_length: float, resamples: int, rng: np.ra
 def _block_length(values: Vector) -> float:
     """Return the mean run length for a stationary bootstrap of a series ``(n,)`` by Politis and White's rule.
 
-    Autocorrelations are negligible from the lag where five in a row are within ``2 sqrt(log10(n) / n)``; the flat-top
-    window reaches to twice that lag. The length is from 1 to ``min(3 sqrt(n), n / 3)``.
+    Autocorrelations count as negligible from the first lag that starts five in a row below ``2 sqrt(log10(n) / n)`` in
+    magnitude; the flat-top window extends to twice that lag. The length is from 1 to ``min(3 sqrt(n), n / 3)``.
     """
     n = len(exact_array("values", values, np.float64, (None,)))
     deviations = values - values.mean()
@@ -75,11 +75,10 @@ def _block_length(values: Vector) -> float:
 
 @dataclass(frozen=True)
 class BootstrapDifference:
-    """A mean difference, with its confidence interval from time blocks.
+    """A mean difference with a 95 % confidence interval from ``low`` to ``high``, bootstrapped over time blocks.
 
-    ``low`` and ``high`` are its 95 % confidence interval; ``error`` is its standard error over ``blocks`` time blocks,
-    ``length`` the mean number of consecutive blocks drawn; ``detectable`` is the minimum difference detected with 80 %
-    power.
+    ``error`` is the standard error, ``blocks`` the number of time blocks, and ``length`` the mean number of consecutive
+    blocks drawn. A true difference of ``detectable`` would be significant with a probability of 80 %.
     """
 
     mean: float
@@ -91,13 +90,13 @@ class BootstrapDifference:
     detectable: float
 
     def paired(self, against: str) -> PairedDifference:
-        """Return the difference to ``against``, with None for statistics that need several blocks."""
+        """Return the difference from the router ``against``; statistics that need several blocks may be None."""
         low, high, detectable = (x if math.isfinite(x) else None for x in (self.low, self.high, self.detectable))
         return PairedDifference(against, self.mean, low, high, self.blocks, detectable)
 
 
 def block_sums(values: Vector, blocks: Integers) -> tuple[Vector, Vector]:
-    """Return sums and counts of values ``(n,)`` by block."""
+    """Return the sum and the number of the values ``(n,)`` in each block; ``blocks (n,)`` names the block of each."""
     _, place = np.unique(blocks, return_inverse=True)
     return np.asarray(np.bincount(place, weights=values)), np.bincount(place).astype(np.float64)
 
@@ -105,9 +104,9 @@ def block_sums(values: Vector, blocks: Integers) -> tuple[Vector, Vector]:
 def bootstrap_difference(
     values: Vector, blocks: Integers, rng: np.random.Generator, *, resamples: int = _RESAMPLES
 ) -> BootstrapDifference:
-    """Return the mean of values ``(n,)`` with an interval from a stationary bootstrap over their blocks.
+    """Return the mean of ``values (n,)`` with a confidence interval from a stationary bootstrap over time blocks.
 
-    ``blocks (n,)`` is the time block of each value, in order of time.
+    ``blocks (n,)`` is the time block of each value; blocks are numbered in order of time.
     """
     exact_array("values", values, np.float64, (None,))
     exact_array("blocks", blocks, np.int64, (len(values),))
@@ -129,10 +128,10 @@ def bootstrap_difference(
 
 
 def _small_sample(count: int, length: float) -> tuple[float, float]:
-    """Return the small-sample factor on the spread of bootstrap means, and their degrees of freedom.
+    """Return the small-sample factor on the spread of bootstrap means, and the degrees of freedom of the interval.
 
-    Autocovariances centred on the estimated mean are biased down by the long-run variance / ``count``. The stationary
-    bootstrap weights lag ``k`` by ``(1 - 1 / length) ** k``.
+    Sample autocovariances are biased down by the long-run variance divided by ``count``, because the mean is estimated.
+    The stationary bootstrap weights the autocovariance at lag ``k`` by ``(1 - 1 / length) ** k``.
 
     Examples
     --------
@@ -150,7 +149,7 @@ def superior_pvalue(
 ) -> float:
     """Return the p-value of the hypothesis that no series of losses has a smaller mean than the benchmark.
 
-    Hansen's consistent version: series that are clearly worse do not enter the null hypothesis. ``benchmark (n,)`` and
+    This is the consistent version of Hansen's test, which ignores series that are clearly worse. ``benchmark (n,)`` and
     ``others (n, m)`` are mean losses by time block, ``length`` is the mean run length of the bootstrap.
     """
     gains = exact_array("benchmark", benchmark, np.float64, (None,))[:, None] - exact_array(
@@ -170,7 +169,7 @@ def superior_pvalue(
 
 
 def plain_quantile(value: pl.Expr, part: int, parts: int = 100) -> pl.Expr:
-    """Return a quantile: the smallest known value that at least ``part / parts`` of the known values do not exceed.
+    """Return the quantile at ``part / parts`` of the values that are not null: one of these values, not interpolated.
 
     Examples
     --------
@@ -184,7 +183,7 @@ def plain_quantile(value: pl.Expr, part: int, parts: int = 100) -> pl.Expr:
 
 
 def expected_shortfall(cost: pl.Expr, percent: int = 5) -> pl.Expr:
-    """Return the mean cost of the worst ``percent`` of the rows; the row at the edge counts by its fraction.
+    """Return the mean cost of the worst ``percent`` of the rows; the least bad of these rows may count in part.
 
     Examples
     --------
@@ -199,10 +198,10 @@ def expected_shortfall(cost: pl.Expr, percent: int = 5) -> pl.Expr:
 
 @dataclass(frozen=True)
 class PairedDifference:
-    """Paired difference: the cost of a router minus that of another, order by order, in basis points.
+    """Mean difference over the same orders: the cost of a router minus that of ``against``, in basis points.
 
-    Negative is better. ``low`` and ``high`` are the 95 % confidence interval over time blocks; ``detectable_bps`` is
-    the minimum difference that is detected with 80 % power.
+    Negative values mean that the router is cheaper. ``low`` and ``high`` are the ends of the 95 % confidence interval
+    over time blocks. A true difference of ``detectable_bps`` would be significant with a probability of 80 %.
     """
 
     against: str
@@ -214,6 +213,6 @@ class PairedDifference:
 
 
 def time_block_numbers(orders: pl.DataFrame) -> Integers:
-    """Return the time block of each order ``(n,)``, numbered through symbols and days."""
+    """Return the time block of each order ``(n,)``; blocks of all symbols and days are numbered consecutively."""
     numbered = orders.select(pl.struct("symbol", "day", "block").rank("dense").cast(pl.Int64))
     return numbered.to_series().to_numpy()

@@ -1,6 +1,7 @@
-"""SVG charts for pages, without scripts. Every text is escaped.
+"""SVG charts for pages, without scripts; all text is escaped.
 
-Charts are 340 pixels wide, the width of a phone, and scale. A shape's ``<title>`` is its hover text.
+Charts are drawn 340 pixels wide, the width of a phone, and scale with the page. The hover text of a shape is its
+``<title>``.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _KINDS = dict(zip(KIND_NAMES, ("#1c2733", "#7a7a7a", "#0072b2", "#8c2d7b", "#d55
 
 @dataclass(frozen=True)
 class ChartDot:
-    """A named value with a confidence interval, or with a standard error."""
+    """A named value with a confidence interval from ``low`` to ``high``, or with a standard error."""
 
     name: str
     value: float
@@ -53,7 +54,7 @@ class ChartDot:
 
     @property
     def ends(self) -> tuple[float, float]:
-        """Ends of the interval, or one standard error to both sides."""
+        """Ends of the confidence interval; without one, the value minus and plus one standard error."""
         if self.low is not None and self.high is not None:
             return self.low, self.high
         error = self.error or 0.0
@@ -62,7 +63,7 @@ class ChartDot:
 
 @dataclass(frozen=True)
 class ChartCurve:
-    """Points ``(x, y)`` with optional intervals; joined by a line, marked by dots, or both."""
+    """Points ``(x, y)`` with optional intervals, joined by a line (``line``), marked by dots (``dots``), or both."""
 
     name: str
     x: Sequence[float]
@@ -81,14 +82,14 @@ class ChartCurve:
 
     @property
     def dashes(self) -> dict[str, str]:
-        """Attributes of the line: curves are dashed, except the chosen router's and those with a colour."""
+        """SVG attributes of the line, which is dashed unless it is the chosen router's or has a colour of its own."""
         return {} if self.role == "chosen" or self.colour else {"stroke_dasharray": "6 3"}
 
 
 class _Scale:
     """A linear map of values to positions between ``first`` and ``last``, with round ticks.
 
-    The axis ends at ticks, or at the smallest and largest value if ``snug``.
+    The axis ends at ticks or, if ``snug``, at the smallest and the largest value.
 
     Examples
     --------
@@ -114,7 +115,6 @@ class _Scale:
         self.first, self.last = first, last
 
     def __call__(self, value: float) -> float:
-        """Return the position of a value."""
         return self.first + (self.last - self.first) * (value - self.low) / (self.high - self.low)
 
     def label(self, value: float) -> str:
@@ -130,7 +130,7 @@ def _round_step(step: float) -> float:
 
 
 def dot_chart(title: str, unit: str, dots: Sequence[ChartDot]) -> str:
-    """Draw values on a common scale, one row each, with their intervals."""
+    """Draw values with their intervals on a common scale, one row per value."""
     row = 36
     scale = _Scale([*(end for dot in dots for end in (dot.value, *dot.ends)), 0.0], _MARGIN + 6, _WIDTH - _MARGIN - 6)
     bottom = row * len(dots) + 4
@@ -148,7 +148,7 @@ def dot_chart(title: str, unit: str, dots: Sequence[ChartDot]) -> str:
 
 
 def bar_chart(title: str, unit: str, names: Sequence[str], bars: Mapping[str, Sequence[float]]) -> str:
-    """Draw one horizontal bar per name and series; the first series is the chosen one."""
+    """Draw a horizontal bar for every name and series; there are two series, of which the first stands out."""
     colours = dict(zip(bars, (_ROLES["chosen"], "#9db7d8"), strict=True))
     most, left, y, parts = max(value for some in bars.values() for value in some) or 1.0, 130.0, 28.0, []
     x = float(_MARGIN)
@@ -178,9 +178,9 @@ def curve_chart(
     clock: bool = False,
     log: bool = False,
 ) -> str:
-    """Draw curves over a common axis, with a label at the x position ``edge``.
+    """Draw curves over a common x axis; ``edge`` is an x position and the label of a vertical line there.
 
-    With ``clock``, x counts hours of the day; with ``log``, y shows five decades below the largest value.
+    With ``clock``, x is the hour of the day. With ``log``, y is logarithmic, over five decades up to the largest value.
     """
     top = 22 + 17 * len(curves) + 16
     bottom, left, right = top + 170, 46, _WIDTH - 12
@@ -244,7 +244,7 @@ def curve_chart(
 
 
 def grid_chart(title: str, unit: str, down: str, across: str, cells: Mapping[tuple[str, str], CaseEstimate]) -> str:
-    """Draw estimates by row (``down``) and column (``across``), shaded by magnitude."""
+    """Draw estimates in a grid, shaded by magnitude; ``down`` and ``across`` name the variables of rows and columns."""
     rows, columns = (list(dict.fromkeys(key[k] for key in cells)) for k in (0, 1))
     left, top, high = 52.0, 42.0, 50.0
     wide = (_WIDTH - left - _MARGIN) / len(columns)
@@ -267,7 +267,7 @@ def grid_chart(title: str, unit: str, down: str, across: str, cells: Mapping[tup
 
 
 def svg_book_chart(title: str, example: OrderExample) -> str:
-    """Draw the displayed shares and the fills of an order, price by price."""
+    """Draw the displayed shares and an order's fills, one row per price."""
     prices = sorted({*(one.price for one in example.levels), *(one.price for one in example.fills)}, reverse=True)
     venues = sorted({one.venue for one in example.levels})
     colours = {name: _PALETTE[min(k, len(_PALETTE) - 1)] for k, name in enumerate(venues)}
@@ -306,7 +306,7 @@ def svg_book_chart(title: str, example: OrderExample) -> str:
 
 
 def _legend(venues: Mapping[str, str], kinds: Mapping[str, str], y: float) -> tuple[list[str], float]:
-    """Return a wrapped legend, venues as boxes and kinds of child orders as dots, and the height of its end."""
+    """Return the shapes of a legend (boxes for venues, dots for kinds of child orders) and its lower end."""
     parts, x = [], float(_MARGIN)
     for names, dots in ((venues, False), (kinds, True)):
         for whole, colour in names.items():
@@ -322,13 +322,13 @@ def _legend(venues: Mapping[str, str], kinds: Mapping[str, str], y: float) -> tu
 
 
 def chart_colours(names: Sequence[str]) -> dict[str, str]:
-    """Return a colour per name; the first is that of the chosen router."""
+    """Return a colour for each name; the first name has the colour of the chosen router."""
     colours = (_ROLES["chosen"], *_PALETTE)
     return {name: colours[min(k, len(colours) - 1)] for k, name in enumerate(names)}
 
 
 def _cut(name: str, room: float) -> str:
-    """Shorten a name to a width; the hover text is complete."""
+    """Shorten a name to a width; hover texts have the full name."""
     if _text_width(name) <= room:
         return name
     kept = next(k for k in range(len(name), -1, -1) if _text_width(name[:k]) <= room - 12)
@@ -336,7 +336,7 @@ def _cut(name: str, room: float) -> str:
 
 
 def _text_width(text: str) -> float:
-    """Return an upper estimate of the width of a text; capitals are wider than other letters."""
+    """Return an estimate of the width of a text that is rather too large; capitals are wider than other letters."""
     return sum(9.0 if letter.isupper() else 6.9 for letter in text)
 
 

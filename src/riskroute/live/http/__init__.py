@@ -1,1 +1,1 @@
-"""The HTTP service of the live router: API, dashboard, metrics."""
+"""The HTTP service of the live router: API, dashboard and metrics."""

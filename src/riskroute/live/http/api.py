@@ -1,7 +1,8 @@
 """HTTP API and dashboard of the live router, as an ASGI application.
 
-Orders, halts and resumes are answered once they are durable. The event loop never waits for the router or the disk:
-orders go to the engine's thread, views to reader threads, and halts and event streams to threads of their own.
+Requests to place an order, halt or resume are answered once their events are durable. The event loop never waits for
+the router or the disk: the engine's thread handles orders, reader threads compute views, and halts and event streams
+have threads of their own.
 """
 
 from __future__ import annotations
@@ -61,13 +62,13 @@ _STATUS = (
 
 
 class _Call:
-    """An authorised request, and ``by``, the name of its token."""
+    """An authorised request; ``by`` is the name of its token."""
 
     def __init__(self, scope: Scope, receive: Receive, service: Service, by: str) -> None:
         self.request, self.service, self.by = Request(scope, receive), service, by
 
     async def body(self) -> bytes:
-        """Return the body; refuse one above the configured size before reading it all."""
+        """Return the body of the request; refuse a body above the configured size before reading all of it."""
         most = self.service.config.body_bytes
         too_large = HTTPException(413, f"the body must have at most {most:,} bytes")
         length = self.request.headers.get("content-length", "0")
@@ -81,11 +82,11 @@ class _Call:
         return body
 
     async def read(self, view: Callable[[], Value]) -> Value:
-        """Compute a view of the state, which takes the engine's lock, in one of the reader threads."""
+        """Compute a view of the state in a reader thread, since it waits for the engine's lock."""
         return await asyncio.get_running_loop().run_in_executor(self.request.app.state.readers, view)
 
     async def control(self, call: Callable[[], Future[list[int]]]) -> Response:
-        """Halt or resume, which takes the engine's lock, in a thread for these alone; answer once it is durable."""
+        """Halt or resume trading in a thread of its own, since it waits for the engine's lock; answer once durable."""
         written = await asyncio.get_running_loop().run_in_executor(self.request.app.state.halts, call)
         await asyncio.wrap_future(written)
         return _json({"halted": self.service.engine.state.halted})
@@ -127,7 +128,7 @@ class _Endpoint:
 
 
 def _status_and_message(error: BaseException, request: str) -> tuple[int, str]:
-    """Return the HTTP status and the message to the client for an error that a request raised."""
+    """Return the HTTP status and the message for the client if handling a request raised ``error``."""
     if not isinstance(error, errors.RiskrouteError):
         LOGGER.error("%s failed", request, exc_info=error)
         return 500, "internal error; see the log of the service"
@@ -151,7 +152,7 @@ class OrderApi:
         return found is not None and "trade" in found[1]
 
     def handle(self, body: bytes, respond: _Respond) -> None:
-        """Submit the order of a body; call ``respond`` with status and body of the answer, in the event loop."""
+        """Submit the order in ``body``; later call ``respond`` with status and body of the answer in the event loop."""
         try:
             order = decode_request(body, OrderRequest, "an order")
             decision = self._service.submit(order)
@@ -210,7 +211,7 @@ async def _post_order(call: _Call) -> Response:
 
 
 async def _post_shadow_order(call: _Call) -> Response:
-    """Compare the execution of another router with our plan, and learn from it."""
+    """Compare the execution of an order by another router with the plan of this one, and learn from it."""
     given = decode_request(await call.body(), ShadowRequest, "an executed order")
     compared = await asyncio.wrap_future(call.service.compare(given))
     return _json({"key": given.order.key, "known": True} if compared is None else compared)
@@ -274,7 +275,7 @@ async def _get_events(call: _Call) -> Response:
 
 
 async def _get_openapi(call: _Call) -> Response:
-    """Return this description."""
+    """Return the OpenAPI description of the service."""
     from riskroute.live.http.openapi import openapi_json  # which imports the routes of this module
 
     return Response(openapi_json(), media_type="application/json")
@@ -351,10 +352,10 @@ def _halt_by_signal(service: Service) -> None:
 
 
 def _page_routes() -> list[BaseRoute]:
-    """Return the routes of the dashboard: public static files without any data.
+    """Return the routes of the dashboard: static files that are public and hold no data.
 
-    The page reads ``/events`` with ``fetch`` and sends its token in a header: ``EventSource`` cannot send headers, a
-    token in an address ends up in histories and logs, and a cookie would let pages of other sites act for the reader.
+    The page reads ``/events`` with ``fetch`` and sends its token in a header. ``EventSource`` cannot send headers, a
+    token in an address ends up in histories and logs, and a cookie would let pages of other sites act for the user.
     """
     media = {
         "index.html": "text/html",

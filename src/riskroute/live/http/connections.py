@@ -1,4 +1,4 @@
-"""Open connections: their limit, and the time that each may wait for its client."""
+"""Limits on open HTTP connections: how many there may be, and how long each may wait for its client."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 
 class Connections:
-    """Counts connections, up to ``most``, and closes those that wait for their clients for too long.
+    """Count open connections, and close those that have waited too long for their clients.
 
-    A connection waits for its client while it is idle, has an incomplete request, or has a response that the client
-    does not read. Above the limit, a new connection replaces the one that has waited longest.
+    A connection waits for its client while it is idle, has received an incomplete request, or has a response that the
+    client does not read. Above ``most`` connections, a new one replaces the one that has waited longest.
     """
 
     seconds = 5.0  # longest wait for a client
@@ -27,19 +27,19 @@ class Connections:
         self._watched = False
 
     def open(self, connection: HttpToolsProtocol) -> None:
-        """Add a connection, which waits for its first request."""
+        """Count a new connection, which waits for its first request."""
         self.count += 1
         self.wait(connection)
         if self.count > self.most:
             self._abort(next(iter(self._waiting)))
 
     def close(self, connection: HttpToolsProtocol) -> None:
-        """Remove a connection."""
+        """Stop counting a connection that has closed."""
         self.count -= 1
         self.resume(connection)
 
     def wait(self, connection: HttpToolsProtocol) -> None:
-        """Start the wait of a connection for its client."""
+        """Record that a connection waits for its client from now on."""
         loop = connection.loop
         self._waiting.pop(connection, None)
         self._waiting[connection] = loop.time()
@@ -48,7 +48,7 @@ class Connections:
             loop.call_later(self.seconds, self._look, loop)
 
     def resume(self, connection: HttpToolsProtocol) -> None:
-        """End the wait of a connection for its client."""
+        """Record that a connection no longer waits for its client."""
         self._waiting.pop(connection, None)
 
     def _look(self, loop: asyncio.AbstractEventLoop) -> None:

@@ -1,4 +1,4 @@
-"""Halt and health over a unix socket, which has its own threads and works even if the HTTP service is stuck."""
+"""Halt and health over a unix socket, whose threads answer even if the HTTP service hangs."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from riskroute.live.state.orders import Record
 
 
 class ControlRequest(Record, frozen=True):
-    """A request on the control socket: a halt with a reason; without one, the health."""
+    """A request on the control socket: ``halt`` is the reason for halting trading, or None to ask for the status."""
 
     halt: str | None = None
 
 
 class ControlAnswer(Record, frozen=True):
-    """The answer: the status, and why trading is halted if it is; or an error."""
+    """The answer on the control socket: an error, or the status with the reason if trading is halted."""
 
     status: str = ""
     halted: str = ""
@@ -37,7 +37,7 @@ class ControlAnswer(Record, frozen=True):
 
 @contextmanager
 def _short_path(path: Path) -> Iterator[str]:
-    """Yield a short name of a socket through its opened folder: the system limits it to about 107 bytes."""
+    """Yield a short path of a socket, via its opened folder if necessary: the system limits it to about 107 bytes."""
     folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
     try:
         yield str(path) if len(os.fsencode(path)) < 100 else f"/proc/self/fd/{folder}/{path.name}"
@@ -46,8 +46,6 @@ def _short_path(path: Path) -> Iterator[str]:
 
 
 class _Handler(StreamRequestHandler):
-    """One request of one client."""
-
     timeout = 1.0  # seconds for each piece of the request, and for the response
     lock_seconds, durable_seconds = 4.0, 10.0
     server: _Server
@@ -76,7 +74,7 @@ class _Handler(StreamRequestHandler):
 
 
 class _Server(ThreadingUnixStreamServer):
-    """Serves each client in a thread, so that none waits for another."""
+    """Server with a thread per client, so that no client waits for another."""
 
     daemon_threads, block_on_close, request_queue_size = True, False, 16
 
@@ -100,7 +98,7 @@ class _Server(ThreadingUnixStreamServer):
 
 @contextmanager
 def control_socket(service: Service, path: Path) -> Iterator[str]:
-    """Serve halt and health on a socket that only its owner can use; yield a line that says where it is."""
+    """Serve halt and health on a socket that only its owner can use; yield a message with the socket's path."""
     try:
         server = _Server(service, path)
     except OSError as error:  # trading does not depend on it
@@ -120,7 +118,7 @@ def control_socket(service: Service, path: Path) -> Iterator[str]:
 
 
 def ask_service(path: Path, halt: str | None = None, seconds: float = 15.0) -> ControlAnswer:
-    """Request the health of the service, or halt trading; raise `StateError` if the service does not answer."""
+    """Ask the service at ``path`` for its status, or to halt trading; raise `StateError` if it does not answer."""
     with closing(socket.socket(socket.AF_UNIX)) as line:
         line.settimeout(seconds)
         try:

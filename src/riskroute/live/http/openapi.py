@@ -1,4 +1,4 @@
-"""The OpenAPI description of the HTTP service, from its routes and records."""
+"""The OpenAPI description of the HTTP service, generated from its routes and record types."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _REFUSALS = {
 
 @cache
 def openapi_json() -> bytes:
-    """Return the description as JSON."""
+    """Return the OpenAPI description of the service as JSON."""
     kinds = [*_BODIES.values(), *_ANSWERS.values()]
     schemas, components = msgspec.json.schema_components(kinds, ref_template="#/components/schemas/{name}")
     _narrow(components)

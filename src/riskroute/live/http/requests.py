@@ -1,4 +1,4 @@
-"""Requests of clients: decoding, and conversion to orders and quotes."""
+"""Decode the requests of clients, and convert them to orders and quotes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _ENCODER = msgspec.json.Encoder(decimal_format="number")
 
 
 def _range(least: int, most: int) -> msgspec.Meta:
-    """Describe a range in OpenAPI; `RequestParser` and `check_order` enforce it, with their own messages."""
+    """Describe a range in OpenAPI only; `RequestParser` and `check_order` enforce it, with better messages."""
     return msgspec.Meta(extra_json_schema={"range": (least, most)})
 
 
@@ -48,7 +48,7 @@ _Levels = Annotated[tuple[tuple[_Price, _Quantity], ...], msgspec.Meta(extra_jso
 
 
 class _RequestRecord(Record, frozen=True, omit_defaults=True):
-    """Base class of the records of requests; encoding one leaves out fields that have their default."""
+    """Base class of the records in requests; fields with their default value are omitted when encoded."""
 
 
 class _VenueBook(_RequestRecord, frozen=True):
@@ -67,7 +67,7 @@ class _VenueBook(_RequestRecord, frozen=True):
 
 
 class OrderRequest(_RequestRecord, frozen=True):
-    """A parent order. Default quotes: the newest that the service has for the symbol."""
+    """A parent order; without quotes, the service uses the newest it has received for the symbol."""
 
     key: Annotated[str, msgspec.Meta(extra_json_schema={"minLength": 1, "maxLength": 200})]
     symbol: Annotated[str, msgspec.Meta(extra_json_schema={"minLength": 1, "maxLength": 32})]
@@ -96,7 +96,7 @@ class ExecutedChildRequest(_RequestRecord, frozen=True):
 
 
 class ShadowRequest(_RequestRecord, frozen=True):
-    """An order executed by another router, with the books at its arrival and all its children."""
+    """An order executed by another router, with the books at its arrival and all its child orders."""
 
     order: OrderRequest
     arrived: Int
@@ -114,7 +114,7 @@ class _PublicTrade(_RequestRecord, frozen=True):
 
 
 class QuotesRequest(_RequestRecord, frozen=True):
-    """Books of a symbol, and all trades since the last request with trades; an empty list means none."""
+    """Books of a symbol, and all public trades since the last request with ``trades``; the list may be empty."""
 
     symbol: str
     quotes: tuple[_VenueBook, ...] = ()
@@ -131,7 +131,7 @@ Kind = TypeVar("Kind")
 
 
 def decode_request(body: bytes, kind: type[Kind], what: str) -> Kind:
-    """Decode JSON into a record; raise `MalformedRequestError` with one sentence if it is invalid."""
+    """Decode a JSON body into a record; raise `MalformedRequestError`, which calls the body ``what``, if invalid."""
     try:
         try:
             decoded = msgspec.json.decode(body, type=kind)
@@ -153,7 +153,7 @@ def decode_request(body: bytes, kind: type[Kind], what: str) -> Kind:
 
 
 def _plain_values(body: bytes) -> Any:
-    """Decode JSON; raise `MalformedRequestError` for a repeated field, since its value is ambiguous."""
+    """Decode JSON; raise `MalformedRequestError` if a field is repeated, because its value would be ambiguous."""
 
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         fields = dict(pairs)
@@ -175,7 +175,6 @@ def _number(text: str) -> int | float | Decimal:
 
 
 def _explanation(error: str, what: str) -> str:
-    """Rewrite a validation error of msgspec in the style of our errors."""
     text, _, path = error.partition(" - at `$")
     field = re.sub(r"\[(\d*|\.\.\.)\]", r".\1", path.strip("`.")).strip(".") or what
     if found := re.fullmatch(r"Expected `(.+)`, got `(.+)`", text):
@@ -285,7 +284,7 @@ class RequestParser:
                 self._fees.of(place, instrument, self._session(instrument, now)[2])
 
     def order(self, order: OrderRequest) -> ParentOrder:
-        """Return the parent order, unchecked, with the quotes of the request."""
+        """Return the parent order of a request, with the request's quotes; limits are not checked."""
         instrument = self.instrument(order.symbol)
         day = self._session(instrument, self._clock())[2]
         rates = {name: self._fees.of(name, instrument, day).taker for name in self._config.pools}

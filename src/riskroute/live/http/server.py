@@ -1,4 +1,4 @@
-"""The HTTP server: uvicorn, with a shortcut for orders."""
+"""The HTTP server: uvicorn, with a shorter path for ``POST /orders``."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from riskroute.live.service import Service
 
 @contextmanager
 def _rare_collection() -> Iterator[None]:
-    """Collect garbage rarely, and never scan the objects that exist now.
+    """Collect garbage rarely, and never scan objects that exist when this begins.
 
-    Most objects are records without cycles; repeated scans would take a large part of an order's time.
+    Most objects are records without cycles, and scanning them again and again would take much of an order's time.
     """
     before = gc.get_threshold()
     gc.collect()
@@ -37,7 +37,7 @@ def _rare_collection() -> Iterator[None]:
 
 
 class _OrderCycle:
-    """An order answered by the connection itself, instead of uvicorn's `RequestResponseCycle`."""
+    """Replaces uvicorn's `RequestResponseCycle` for an order, which the connection answers itself."""
 
     message_event: ClassVar[asyncio.Event] = asyncio.Event()  # set by uvicorn, never awaited
     more_body: ClassVar[bool] = True  # nothing is written before the body is complete
@@ -49,7 +49,7 @@ class _OrderCycle:
         self.keep_alive = True
 
     def respond(self, status: int, body: bytes) -> None:
-        """Send the answer, in one write."""
+        """Send the whole response in one write."""
         if self.disconnected:
             return
         self.response_complete = True
@@ -67,9 +67,9 @@ class _OrderCycle:
 
 
 class _Connection(HttpToolsProtocol):
-    """A connection that passes authorised orders to their handler without a task and ASGI messages.
+    """A connection that passes authorised orders directly to `OrderApi`, without an asyncio task and ASGI messages.
 
-    All other requests, and orders without a known length, go to the application.
+    All other requests, and orders without a Content-Length, go to the ASGI application.
     """
 
     together = 2_048  # bytes parsed at a time, which may have many requests
@@ -114,7 +114,7 @@ class _Connection(HttpToolsProtocol):
         self._read()
 
     def _read(self) -> None:
-        """Parse received bytes until a request has to wait for another one: pipelining must not fill memory."""
+        """Parse received bytes until a request must wait for another: pipelined requests must not fill memory."""
         while self._unread and not self.pipeline and not self.transport.is_closing():
             data, self._unread = self._unread[: self.together], self._unread[self.together :]
             self._bytes += len(data)
@@ -163,7 +163,7 @@ class _Connection(HttpToolsProtocol):
             super().on_message_complete()
 
     def _is_plain_order(self) -> bool:
-        """Return whether a request is an order with a valid token, and every request before it is answered."""
+        """Return whether the request is an order with a valid token, and all earlier requests are answered."""
         parser = self.parser
         if self.url != b"/orders" or parser.get_method() != b"POST" or parser.get_http_version() != "1.1":
             return False
@@ -189,7 +189,7 @@ class _Connection(HttpToolsProtocol):
 
 
 class _Server(uvicorn.Server):
-    """Calls back when it listens, and shuts down cleanly on a signal."""
+    """Server that calls ``on_started`` when it listens, and shuts down cleanly on a signal."""
 
     def __init__(self, config: uvicorn.Config, service: Service, on_started: Callable[[], None]) -> None:
         super().__init__(config)
@@ -201,7 +201,7 @@ class _Server(uvicorn.Server):
             self._on_started()
 
     async def on_tick(self, counter: int) -> bool:
-        """Return whether to stop: also once another process has taken over the log."""
+        """Return whether to stop: on a signal, or if another process has taken over the log."""
         return await super().on_tick(counter) or self._service.engine.fenced
 
     async def shutdown(self, sockets: list[socket] | None = None) -> None:
@@ -222,9 +222,9 @@ class _Server(uvicorn.Server):
 
 
 def serve(service: Service, on_started: Callable[[], None]) -> bool:
-    """Serve until SIGINT or SIGTERM, or until another process takes over; return whether it could listen.
+    """Serve until SIGINT, SIGTERM or another process takes over the log; return whether the address could be used.
 
-    Requests in flight are answered before it stops.
+    Requests in flight are answered before the server stops.
     """
     host, port = service.config.address
     config = uvicorn.Config(

@@ -1,4 +1,4 @@
-"""Server-sent events: the state after every change and the rows of the log, read once for all clients."""
+"""Server-sent events: the state after every change, and the events of the log; both are read once for all clients."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from riskroute.live.state.events import Planned
 class EventStreams:
     """Event streams of all clients, up to ``most``; one thread encodes the state and reads the log for all of them.
 
-    The state is encoded once per change. A stream has at most one page of rows in memory, beside the pages shared by
-    all. `Connections` closes a stream whose client does not read.
+    The state is encoded once per change. Pages of the log are shared between streams, and a stream holds at most one
+    more. `Connections` closes a stream whose client does not read.
     """
 
     every = 0.2  # seconds between checks for changes
@@ -50,7 +50,7 @@ class EventStreams:
         self._thread.shutdown(wait=False)
 
     async def messages(self, by: str, after: int | None) -> AsyncIterator[bytes]:
-        """Yield messages for the token named ``by``: states and, if ``after`` is a row, the log's events after it."""
+        """Yield messages for the token named ``by``: states and, unless ``after`` is None, the events of later rows."""
         yield message("viewer", viewer_view(self._service, by))
         if self._watch is None or self._watch.done():
             self._watch = asyncio.get_running_loop().create_task(self._look())
@@ -74,7 +74,6 @@ class EventStreams:
                 yield b": heartbeat\n\n"
 
     async def _look(self) -> None:
-        """Follow state and log until no stream is open."""
         loop = asyncio.get_running_loop()
         while self.count and not self._closed:
             mark, head = self._service.mark(), self._head
@@ -97,7 +96,7 @@ class EventStreams:
         return await asyncio.get_running_loop().run_in_executor(self._thread, self._read_page, after)
 
     def _read_page(self, after: int) -> tuple[int, bytes]:
-        """Return the last row and the events of the page after a row; read it unless another stream has."""
+        """Return the number of the last row and the encoded events of the page after row ``after``."""
         if (page := self._pages.get(after)) is not None:
             return page
         last, parts, size = after, [], 0
@@ -117,7 +116,7 @@ class EventStreams:
 
 
 class EventStream(StreamingResponse):
-    """A response that streams events (see `EventStreams.messages`), and counts as open until its client leaves."""
+    """A response that streams `EventStreams.messages`; it counts as open until its client disconnects."""
 
     def __init__(self, streams: EventStreams, by: str, after: int | None) -> None:
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
@@ -135,7 +134,7 @@ class EventStream(StreamingResponse):
 
 
 def message(kind: str, value: Any, seq: int | None = None) -> bytes:
-    r"""Encode one server-sent event; states of routers, which are large, are left out.
+    r"""Encode one server-sent event; the state of the router in `Planned` events is omitted, since it is large.
 
     Examples
     --------

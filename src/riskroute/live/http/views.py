@@ -41,7 +41,7 @@ _BENCHMARK = "dark-first+sweep"  # the standard routing rule that savings are me
 
 
 def order_view(service: Service, key: str) -> dict[str, Any]:
-    """Return an order with its decision and children; raise `UnknownOrderError` for an unknown key."""
+    """Return an order with its decision and child orders; raise `UnknownOrderError` for an unknown key."""
     engine = service.engine
     with engine.lock:
         if (parent := engine.state.parents.get(key)) is not None:
@@ -128,7 +128,7 @@ def _positions(state: TradingState) -> dict[str, Any]:
 
 
 def replay_view(state: TradingState) -> dict[str, Any]:
-    """Return counts, positions and costs at the end of a log."""
+    """Return the counts, positions and costs in a state, as ``riskroute live replay`` shows them."""
     shadow = state.settled and not state.parents and not state.positions
     return {
         "events": state.events,
@@ -147,7 +147,7 @@ def replay_view(state: TradingState) -> dict[str, Any]:
 
 
 def state_view(service: Service, recent: int = 50) -> dict[str, Any]:
-    """Return the content of the dashboard (see ``docs/live.md``): unsettled orders first, then the newest ones."""
+    """Return the content of the dashboard (see ``docs/live.md``), with ``recent`` orders: first the unsettled ones."""
     engine = service.engine
     beliefs = service.beliefs()
     with engine.lock:
@@ -202,7 +202,6 @@ def state_view(service: Service, recent: int = 50) -> dict[str, Any]:
 
 
 def _operations(service: Service) -> dict[str, Any]:
-    """Return durations, queues and sizes of a service, in seconds and bytes; None for parts that it does not have."""
     engine = service.engine
     learner, snapshots, archive = engine.learner, engine.snapshots, engine.ledger.archive
     commits = getattr(engine.log, "times", None)
@@ -219,7 +218,7 @@ def _operations(service: Service) -> dict[str, Any]:
 
 
 def _durations(times: DurationHistogram) -> dict[str, Any]:
-    """Return the number of durations, their mean, and an upper bound on the 99th percentile; None if unknown."""
+    """Return number and mean of the durations, and an upper bound on their 99th percentile; None if unknown."""
     buckets = times.cumulative()
     count = buckets[-1][1]
     within = next((float(bound) for bound, number in buckets[:-1] if count and number >= 0.99 * count), None)
@@ -227,7 +226,7 @@ def _durations(times: DurationHistogram) -> dict[str, Any]:
 
 
 def viewer_view(service: Service, by: str) -> dict[str, Any]:
-    """Return the name and the scopes of a token."""
+    """Return the name and the scopes of the token named ``by``."""
     return {"name": by, "scopes": sorted({*service.config.tokens[by].scopes, "read"})}
 
 
@@ -268,7 +267,7 @@ def _limits(limits: Limits, state: TradingState) -> list[dict[str, Any]]:
 
 
 class MetricsView(Collector):
-    """The metrics of a service."""
+    """Prometheus collector of the metrics of a service."""
 
     def __init__(self, service: Service) -> None:
         self._service, self._engine = service, service.engine

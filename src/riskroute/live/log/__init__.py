@@ -1,1 +1,1 @@
-"""The hash-chained event log of the live router: interface, stores, group commit, export and recovery."""
+"""The hash-chained event log of the live router: interface, storage, group commit, export and recovery."""

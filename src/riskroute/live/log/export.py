@@ -38,9 +38,9 @@ _Row = dict[str, Any]
 
 
 def export_log(log: Log, out: Path, head: LogHead | None = None) -> list[Path]:
-    """Write orders, children, fills and books of a log, up to its head or an earlier one, into a folder.
+    """Write orders, children, fills and books to the folder ``out``, from the rows of a log up to ``head``.
 
-    Returns the files, which only the owner can read; ``head.json`` is one of them.
+    ``head`` defaults to the log's. Returns the files, which only their owner can read; ``head.json`` is one of them.
     """
     folder, head = writable_folder("out", out), head or log.head()
     tables = _LogTables()
@@ -73,7 +73,7 @@ def _frame(rows: Iterable[_Row]) -> polars.DataFrame:
 
 
 class _LogTables:
-    """Collects rows from events."""
+    """Collect the rows of the tables from events."""
 
     key = ("router", "seed", "symbol", "day", "number")  # columns that identify an order in all tables
 
@@ -90,7 +90,7 @@ class _LogTables:
         self._numbers: dict[tuple[str, int, int], int] = {}
 
     def add(self, event: AnyEvent) -> None:
-        """Add an event."""
+        """Add the rows of an event."""
         if isinstance(event, Accepted):
             self._order(event.order, event.decision.router, event.decision.seed)
         if isinstance(event, (Accepted, Intended)):
@@ -193,7 +193,7 @@ class _LogTables:
             )
 
     def fill_rows(self) -> list[_Row]:
-        """Return the valid fills: without busted ones, and with corrections in place of the original fills."""
+        """Return the valid fills: busted fills are omitted, and corrections replace the original fills."""
         rows = []
         for key, (child, report) in self._fills.items():
             order = self.orders.get(child.parent)

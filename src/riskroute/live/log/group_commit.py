@@ -1,4 +1,4 @@
-"""Group commit: one writer thread commits all appends that arrived during the previous commit together."""
+"""Group commit: one writer thread commits together all appends that arrived during the previous commit."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _Result = TypeVar("_Result")
 
 @dataclass
 class _CommitTimes:
-    """Commits since the log was opened, and their durations in seconds."""
+    """Number and durations (seconds) of the commits since the log was opened."""
 
     commits: int = 0
     rows: int = 0
@@ -73,16 +73,16 @@ class _Call(NamedTuple):
 
 
 class CommitRows(NamedTuple):
-    """Rows to write for some batches, and the result of each batch: numbers of rows, or the error that refuses it."""
+    """Rows to write for some batches of entries, and the result of each batch: its row numbers, or an error."""
 
     rows: list[LogRow]
     outcomes: list[_Outcome]
 
 
 def commit_rows(head: LogHead, batches: Sequence[Batch], known: Mapping[Key, tuple[int, bytes]]) -> CommitRows:
-    """Return the rows of batches after a head; a batch with a conflict has none.
+    """Return the rows that append batches of entries after ``head``; a batch with a conflict has no rows.
 
-    ``known`` has number and body of the rows in the log whose kind and key occur in the batches.
+    ``known`` has, by kind and key, number and body of the rows that are already in the log.
     """
     rows: list[LogRow] = []
     outcomes: list[_Outcome] = []
@@ -117,8 +117,8 @@ def commit_rows(head: LogHead, batches: Sequence[Batch], known: Mapping[Key, tup
 class GroupCommitLog(ABC):
     """Base class of logs on disk: all writes go through one queue to one writer thread.
 
-    While the thread waits for the disk, more batches queue up, and are committed together. Callbacks of futures and
-    ``on_slow_commit`` run in the writer thread: they may append, but must not wait for the log.
+    Batches that arrive while the thread waits for the disk are committed together next. Callbacks of futures and
+    ``on_slow_commit`` run in the writer thread, so they may append, but must not wait for the log.
     """
 
     record_every = 1.0  # seconds between records of the head
@@ -193,7 +193,7 @@ class GroupCommitLog(ABC):
             yield from page
 
     def _pages(self, begin: int, most: int) -> Iterator[list[LogRow]]:
-        """Yield up to ``most`` rows from a number on, in pages."""
+        """Yield up to ``most`` rows, from row ``begin`` on, in pages."""
         while page := self._page(begin, min(PAGE, most)):
             yield page
             begin, most = page[-1].seq + 1, most - len(page)
@@ -210,23 +210,23 @@ class GroupCommitLog(ABC):
 
     @abstractmethod
     def _take_lease(self, owner: str, seconds: float) -> tuple[LogLease, LogHead]:
-        """Take or renew the lease durably and record the last row; return both, or raise `LeaseError`."""
+        """Take or renew the lease durably and record the head; return lease and head, or raise `LeaseError`."""
 
     @abstractmethod
     def _records(self) -> list[str]:
-        """Return the recorded heads as texts, empty where none is recorded."""
+        """Return the texts of the recorded heads; a text is empty if no head is recorded in its place."""
 
     @abstractmethod
     def _record(self, record: str) -> None:
-        """Record the head of durable rows outside the rows, without a sync; ignore errors."""
+        """Record the text of the head outside the rows, without a sync; ignore errors."""
 
     @abstractmethod
     def _insert(self, lease: LogLease, rows: Sequence[LogRow]) -> None:
-        """Commit rows; raise `KnownKeyError` or `FencedError` if none was written, `WriteError` if the store failed."""
+        """Commit rows; raise `KnownKeyError` or `FencedError` if no row was written, `WriteError` if storage failed."""
 
     @abstractmethod
     def _known(self, keys: Sequence[Key]) -> dict[Key, tuple[int, bytes]]:
-        """Return number and body of the rows with one of these pairs of kind and key."""
+        """Return, by pair of kind and key, number and body of the rows in the log with one of ``keys``."""
 
     @abstractmethod
     def head(self) -> LogHead: ...
@@ -236,14 +236,14 @@ class GroupCommitLog(ABC):
 
     @abstractmethod
     def _page(self, begin: int, most: int) -> list[LogRow]:
-        """Return up to ``most`` rows in sequence, with numbers of at least ``begin``."""
+        """Return up to ``most`` rows, from row ``begin`` on."""
 
     @abstractmethod
     def _let_go(self) -> None:
-        """Release the lease, if it is ours, and close the connections."""
+        """Release the lease, if this log holds it, and close the connections."""
 
     def _in_writer(self, call: Callable[[], _Result]) -> _Result:
-        """Make a call in the writer thread, after all earlier appends; return its result."""
+        """Run ``call`` in the writer thread, after all earlier appends; return its result."""
         done: Future[_Result] = Future()
         self._submit(_Call(call, done))
         return done.result()
@@ -265,7 +265,7 @@ class GroupCommitLog(ABC):
             raise StateError("the log is closed")
 
     def _run(self) -> None:
-        """Run jobs until the log is closed: all appends up to the next call in one commit."""
+        """Run jobs until the log is closed; commit all appends before the next call together."""
         while True:
             with self._wake:
                 self._wake.wait_for(lambda: self._jobs or self._closed, self._until_record())
@@ -290,7 +290,6 @@ class GroupCommitLog(ABC):
         return None if self._head == self._recorded else max(self.record_every - waited, 0.0)
 
     def _next_appends(self) -> list[_Append]:
-        """Remove the appends before the next call from the queue."""
         group = []
         for job in self._jobs:
             if not isinstance(job, _Append):
@@ -300,7 +299,6 @@ class GroupCommitLog(ABC):
         return group
 
     def _settle(self, job: _Call) -> None:
-        """Make a call, and set its result or error."""
         try:
             job.done.set_result(self._attempted(job.call))
         except Exception as error:
@@ -346,7 +344,6 @@ class GroupCommitLog(ABC):
             append.done.set_exception(failure)
 
     def _written(self, batches: list[Batch]) -> tuple[int, Sequence[_Outcome]]:
-        """Write batches; return the number of new rows, and the result of each batch."""
         lease, head = self._lease, self._head
         if lease is None or head is None:
             raise LeaseError("appending needs the lease: call lease first")
@@ -356,7 +353,7 @@ class GroupCommitLog(ABC):
         return len(written.rows), written.outcomes
 
     def _write(self, lease: LogLease, head: LogHead, batches: Sequence[Batch]) -> CommitRows:
-        """Insert the rows of batches optimistically; look up keys only on a conflict. Most keys are new."""
+        """Insert the rows of batches as if all keys were new, which most are; look keys up only on a conflict."""
         written = commit_rows(head, batches, {})
         if all(isinstance(outcome, list) for outcome in written.outcomes):
             with suppress(KnownKeyError):
@@ -375,7 +372,6 @@ class GroupCommitLog(ABC):
             pass  # reading checks the hash chain
 
     def _note(self, seconds: float, rows: int) -> None:
-        """Add a commit to the statistics, and report it if it was slow."""
         times = self.times
         times.commits += 1
         times.rows += rows
@@ -398,12 +394,12 @@ class GroupCommitLog(ABC):
 
 
 def fenced_commit(owner: str) -> FencedError:
-    """Return the error of a writer whose lease was taken over."""
+    """Return the error for a writer whose lease ``owner`` has taken over."""
     return FencedError(f"{owner!r} took over the lease of this log: nothing was written")
 
 
 def held_commit_lease(owner: str) -> LeaseError:
-    """Return the error of a process that requests a lease held by another."""
+    """Return the error for a process that requests a lease that ``owner`` holds."""
     return LeaseError(f"{owner!r} writes this log, and holds its lease")
 
 

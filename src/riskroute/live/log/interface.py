@@ -1,10 +1,11 @@
-"""The event log: the interface of all stores, its hash chain and head, and the encoding of events as rows.
+"""The event log: its interface, its hash chain and head, and the encoding of events as rows.
 
-A log is an append-only sequence of rows. Row 0 is the header. Every row carries a hash of itself and of the row before,
-so a changed, removed or moved row is detected when it is read. The head (number and hash of the last row) is recorded
-outside the rows, so rows missing at the end are detected too. `SqliteLog` and `PostgresLog` survive a crash.
+A log is an append-only sequence of rows. Row 0 is the header. Every row has a hash of its content and of the previous
+row's hash, so a changed, removed or moved row is detected when the log is read. The head (number and hash of the last
+row) is also recorded outside the rows, so rows missing at the end are detected too. `SqliteLog` and `PostgresLog`
+survive a crash.
 
-Events that must not be in the log twice have their own row, with a key. Other events written together share a row.
+Events that must not be in the log twice have rows of their own, with a key. Other events written together share a row.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ _FIXED = struct.Struct(">qqII")  # seq, at, and the lengths of kind and key
 
 
 def public_log_message(error: BaseException) -> str:
-    """Return the message for clients about an error of the log, without paths, hosts and users."""
+    """Return a message about an error of the log that names no paths, hosts or users, for clients."""
     if isinstance(error, WriteError):
         return f"the log cannot be written: {error.cause}"
     if isinstance(error, LeaseError):
@@ -50,7 +51,7 @@ def public_log_message(error: BaseException) -> str:
 
 
 class LogEntry(msgspec.Struct, frozen=True, gc=False):
-    """An entry to append; no two rows have the same kind and non-empty key. ``at`` is in nanoseconds since 1970."""
+    """An entry to append, at a time (ns since 1970); no two rows have the same kind and the same non-empty key."""
 
     kind: str
     key: str
@@ -59,7 +60,7 @@ class LogEntry(msgspec.Struct, frozen=True, gc=False):
 
 
 class LogRow(msgspec.Struct, frozen=True, gc=False):
-    """An entry in the log: its number, and ``chain``, the hash of the row before it and of itself."""
+    """An entry in the log with its number ``seq`` and the hash ``chain`` of its content and the previous row's hash."""
 
     seq: int
     at: int
@@ -80,7 +81,7 @@ class LogHead(msgspec.Struct, frozen=True):
 
 
 class LogLease(msgspec.Struct, frozen=True):
-    """The right to write: its owner, its term (the fencing token), and its end in nanoseconds since 1970."""
+    """The exclusive right to write: its owner, its term (the fencing token), and its end in nanoseconds since 1970."""
 
     owner: str
     term: int
@@ -88,7 +89,7 @@ class LogLease(msgspec.Struct, frozen=True):
 
 
 class LogHeader(msgspec.Struct, frozen=True):
-    """The body of row 0. Decisions can be verified where ``machine`` and ``versions`` are the same."""
+    """The body of row 0; decisions can be verified on a machine with the same ``machine`` and ``versions``."""
 
     format: int
     stream: str
@@ -97,20 +98,20 @@ class LogHeader(msgspec.Struct, frozen=True):
 
 
 class Log(Protocol):
-    """A durable sequence of rows with one writer at a time. A log is also a context manager, which closes the log."""
+    """A durable sequence of rows with one writer at a time; as a context manager, it closes itself at the end."""
 
     @property
     def header(self) -> LogHeader:
         """The content of row 0."""
 
     def append(self, entries: Sequence[LogEntry], *, deferrable: bool = False) -> Future[list[int]]:
-        """Write entries, all or none; the future returns the numbers of their rows once they are durable.
+        """Write all entries or none; the future returns the numbers of their rows once they are durable.
 
-        A ``deferrable`` append may be written a few milliseconds later, together with others. Appends take effect in
-        sequence. An entry whose kind and key are in the log already is not written again; its number is that of the old
-        row. The future raises `ConflictError` if the bodies differ, `FencedError` if the lease was taken over,
-        `LeaseError` if it was never taken, `WriteError` if the store fails. Every error but a conflict also fails the
-        appends that wait to be written.
+        A ``deferrable`` append may be written a few milliseconds later, together with others. Appends are written in
+        the order of the calls. An entry whose kind and key are already in the log is not written again; its number is
+        that of the old row. The future raises `ConflictError` if the bodies differ, `FencedError` if another process
+        took over the lease, `LeaseError` if the lease was never taken, `WriteError` if storage fails. Any error except
+        a conflict also fails the appends that wait to be written.
         """
 
     def read(self, after: int = 0, limit: int | None = None) -> Iterator[LogRow]:
@@ -123,21 +124,21 @@ class Log(Protocol):
         """Return number and hash of the last durable row."""
 
     def recorded(self) -> list[LogHead]:
-        """Return the heads recorded outside the rows; raise `DataError` if one is not signed with the log's key."""
+        """Return the heads recorded outside the rows; if the log has a key, raise `DataError` for an unsigned one."""
 
     def find(self, kinds: Sequence[str], keys: Iterable[str]) -> dict[str, LogRow]:
-        """Return the durable rows with one of these kinds and one of these keys, by key."""
+        """Return, by key, the durable rows whose kind is in ``kinds`` and whose key is in ``keys``."""
 
     def lease(self, owner: str, seconds: float, *, trusted: bool = False) -> LogLease:
-        """Take or renew the lease for ``seconds``; an infinite lease ends with `close` or the process.
+        """Take or renew the lease for ``seconds``; an infinite lease ends when the log is closed or the process ends.
 
-        Raises `DataError` if the log does not fit its recorded heads, unless ``trusted``, and `LeaseError` while
-        another living process holds an unexpired lease. The holder of an expired lease may write until another process
-        takes it.
+        Unless ``trusted``, raises `DataError` if the log lacks a recorded head. Raises `LeaseError` while another
+        running process holds an unexpired lease. The holder of an expired lease may write until another process takes
+        the lease.
         """
 
     def close(self) -> None:
-        """Write all appends, release the lease, and close the store."""
+        """Write all waiting appends, release the lease, and close files and connections."""
 
     def __enter__(self) -> Self: ...
 
@@ -150,7 +151,7 @@ class Log(Protocol):
 
 
 def chained(previous: bytes, seq: int, entry: LogEntry) -> LogRow:
-    """Return an entry as the row after the one with hash ``previous``: BLAKE2b of that hash and of the row itself."""
+    """Return an entry as row ``seq``; its hash is BLAKE2b of the previous row's hash and of its own content."""
     kind, key = entry.kind.encode(), entry.key.encode()
     fixed = _FIXED.pack(seq, entry.at, len(kind), len(key))
     chain = blake2b(previous + fixed + kind + key + entry.body, digest_size=16).digest()
@@ -158,16 +159,16 @@ def chained(previous: bytes, seq: int, entry: LogEntry) -> LogRow:
 
 
 def linked_log_rows(rows: Iterable[LogRow], previous: LogHead) -> Iterator[LogRow]:
-    """Yield rows after checking that each follows from the one before; raise `DataError` where one does not."""
+    """Yield rows whose numbers and hashes continue from ``previous``; raise `DataError` at the first that does not."""
     for row in rows:
         previous = check_links((row,), previous)
         yield row
 
 
 def check_links(rows: Sequence[LogRow], previous: LogHead) -> LogHead:
-    """Return the head after rows that must each follow from the one before; raise `DataError` where one does not.
+    """Check that numbers and hashes of rows continue from ``previous``; return the new head, or raise `DataError`.
 
-    Hashes as `chained` does, without a call per row: a million rows are read when a router starts.
+    This computes the hashes of `chained` without a call per row: a router may read a million rows when it starts.
     """
     seq, chain = previous.seq, previous.chain
     pack, kinds = _FIXED.pack, dict[str, bytes]()
@@ -187,9 +188,9 @@ def check_links(rows: Sequence[LogRow], previous: LogHead) -> LogHead:
 
 
 def verify_chain(log: Log, *, trusted: bool = False) -> LogHead:
-    """Check the hash chain of a log, and its recorded heads unless ``trusted``; return its head.
+    """Check the hash chain of a log and, unless ``trusted``, its recorded heads; return its head.
 
-    Raises `DataError`, which names the first row that does not fit.
+    Raises `DataError` if rows were changed or are missing; the error names the first such row.
     """
     if not trusted:
         check_heads(log, log.recorded())
@@ -203,7 +204,7 @@ def verify_chain(log: Log, *, trusted: bool = False) -> LogHead:
 
 
 def check_heads(log: Log, heads: Iterable[LogHead]) -> None:
-    """Check that a log has the rows of heads; raise `DataError` if rows are missing or rewritten."""
+    """Check that a log has the row of each recorded head, with the same hash; raise `DataError` otherwise."""
     for head in heads:
         end = log.head().seq
         if end < head.seq:
@@ -216,13 +217,13 @@ def check_heads(log: Log, heads: Iterable[LogHead]) -> None:
 
 
 def head_record(head: LogHead, key: bytes) -> str:
-    """Return a head as a text, signed if ``key`` is not empty, with a checksum that detects torn writes."""
+    """Return a head as text, with a signature if ``key`` is not empty, and a checksum that detects partial writes."""
     signature = hmac.digest(key, str(head).encode(), "sha256").hex() if key else "unsigned"
     return f"{head} {signature} {_checksum(f'{head} {signature}')}"
 
 
 def recorded_head(record: str, key: bytes) -> LogHead | None:
-    """Return the head of a record, None if it is empty or torn; raise `DataError` if ``key`` did not sign it."""
+    """Return the head in a record; None if the record is incomplete. Raises `DataError` if ``key`` did not sign it."""
     signed, _, checksum = record.strip().rpartition(" ")
     if checksum != _checksum(signed):
         return None
@@ -236,7 +237,7 @@ def recorded_head(record: str, key: bytes) -> LogHead | None:
 
 
 def parse_head(text: str) -> LogHead:
-    """Return a head from NUMBER:HASH."""
+    """Return the head that ``text`` (NUMBER:HASH) describes."""
     found = re.fullmatch("([0-9]{1,18}):([0-9a-f]{32})", text)
     if found is None:
         raise InputError(f"head must be NUMBER:HASH or HASH of a row, was {shown(text)}")
@@ -254,7 +255,7 @@ def log_header_row(stream: str) -> LogRow:
 
 
 def log_header_of(row: LogRow, where: str) -> LogHeader:
-    """Decode row 0; raise `DataError` if it is no header, or of another format."""
+    """Decode row 0 of the log named ``where``; raise `DataError` if it is no header, or of another format."""
     try:
         first = msgspec.json.decode(row.body, type=dict[str, msgspec.Raw])
         form = msgspec.json.decode(first["format"], type=int)
@@ -268,7 +269,7 @@ def log_header_of(row: LogRow, where: str) -> LogHeader:
 
 
 def check_log_format(form: int, where: str) -> None:
-    """Raise `DataError` unless a log has the format of this version: otherwise its events could not be decoded."""
+    """Raise `DataError` unless a log has format `FORMAT`, the only one whose events can be decoded."""
     if form != FORMAT:
         age, advice = ("newer", "use a newer riskroute") if form > FORMAT else ("older", "start a new log")
         raise DataError(f"{where} has format {form}, {age} than {FORMAT}, the only one this version reads: {advice}")
@@ -278,7 +279,7 @@ def check_log_format(form: int, where: str) -> None:
 
 
 def checked_log_entries(entries: Sequence[LogEntry]) -> tuple[LogEntry, ...]:
-    """Return entries that every store can hold; raise `InputError` otherwise."""
+    """Return ``entries`` if every kind of log can store them; raise `InputError` otherwise."""
     for entry in entries:
         if not isinstance(entry, LogEntry):
             raise InputError(f"entries must be of type LogEntry, was {shown(entry)}")
@@ -302,7 +303,7 @@ def _is_fine_kind(kind: str) -> bool:
 
 
 def checked_log_text(field: str, text: str, longest: int) -> str:
-    """Return a text that every store can hold; raise `InputError` otherwise."""
+    """Return ``text`` if every kind of log can store it; raise `InputError` otherwise."""
     expected = f"{field} must be a text of 1 to {longest} characters"
     if not isinstance(text, str) or not 0 < len(text) <= longest:
         raise InputError(f"{expected}, was {shown(text)}")
@@ -312,13 +313,13 @@ def checked_log_text(field: str, text: str, longest: int) -> str:
 
 
 def checked_log_range(after: int, limit: int | None) -> tuple[int, int]:
-    """Return the first row and the largest number of rows to read."""
+    """Return the number of the first row to read, and the maximum number of rows."""
     begin = whole_number("after", after, minimum=-1, maximum=_LATEST - 1) + 1
     return begin, _LATEST if limit is None else whole_number("limit", limit, minimum=0, maximum=_LATEST)
 
 
 def lease_end(now: int, seconds: float) -> int:
-    """Return the time when a lease that begins at ``now`` expires; a lease of more than a century never does."""
+    """Return when a lease of ``seconds`` that begins at ``now`` expires; one of more than a century never expires."""
     length = math.inf if seconds == math.inf else real_number("seconds", seconds, minimum=0)
     return _LATEST if length > 100 * 365.25 * 86_400.0 else now + round(length * 1e9)
 
@@ -335,12 +336,12 @@ _KEYS: dict[type, Callable[[AnyEvent], str]] = {  # events that must not be in t
 
 
 def log_row_kind(event: type) -> str:
-    """Return the kind of a row that holds one event of a type."""
+    """Return the kind of a row that holds a single event of this type."""
     return _KINDS[event]
 
 
 def log_entries_of(events: Iterable[AnyEvent]) -> list[LogEntry]:
-    """Encode events as entries, in their sequence.
+    """Encode events as entries, in the same order; several events without a key may share an entry.
 
     Examples
     --------
@@ -386,7 +387,7 @@ def log_row_events(row: LogRow) -> Sequence[AnyEvent]:
 
 
 def log_rows_events(rows: Sequence[LogRow]) -> Iterator[Sequence[AnyEvent]]:
-    """Decode the events of several rows in one call, which is several times as fast as `log_row_events` for each."""
+    """Decode the events of several rows at once, several times faster than `log_row_events` for each row."""
     try:
         # In msgpack, a list is this byte, the number of its items, and the items.
         bodies = msgspec.msgpack.decode(

@@ -1,4 +1,4 @@
-"""The log in PostgreSQL: for several routers on one database, and for a standby that takes over."""
+"""The event log in PostgreSQL, for several routers on one database, or a standby that takes over."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _LAST = "SELECT seq, chain FROM riskroute_log WHERE stream = %s ORDER BY seq DES
 
 
 class _LeaseRow(NamedTuple):
-    """The lease in the database, the database's time (ns since 1970), and the session that holds the lock, if any."""
+    """The lease in the database, the database's time (ns since 1970), and the session that holds the lock or None."""
 
     owner: str
     term: int
@@ -58,14 +58,14 @@ class _LeaseRow(NamedTuple):
 
 
 class PostgresLog(GroupCommitLog):
-    """A log in a PostgreSQL database, which can hold several, one per stream.
+    """A log in a PostgreSQL database; a database can hold several logs, one per stream.
 
-    The lease is a row, and an advisory lock of the writing session, which the server drops when the session ends. A
-    process that takes over an expired lease terminates the old session, which therefore writes nothing afterwards.
-    Rows are inserted only under the current term (the fencing token), and the primary key refuses a second writer in
-    any case. The row of the lease holds the recorded head, updated at most every second, after a commit.
+    The lease is a row and an advisory lock of the writing session, which the server releases when the session ends. A
+    process that takes over an expired lease terminates the old session, so the old process cannot write any more. Rows
+    are inserted only under the current term (the fencing token), and the primary key would refuse those of a second
+    writer. The row of the lease also has the recorded head, which is updated after a commit, at most once a second.
 
-    ``database`` is a libpq connection string: "host=db1 dbname=desk" or "postgresql://db1/desk". Connect to the
+    ``database`` is a libpq connection string such as "host=db1 dbname=desk" or "postgresql://db1/desk". Connect to the
     server itself: a connection pooler would share the session, and with it the lock. The other options are those of
     `GroupCommitLog`.
     """
@@ -118,7 +118,6 @@ class PostgresLog(GroupCommitLog):
         return connection
 
     def _set_up(self) -> None:
-        """Create missing tables, header and lease."""
         with self._failing_as_write_error(), self._reader.transaction():
             there = self._reader.execute(
                 """SELECT EXISTS (SELECT FROM pg_attribute
@@ -153,7 +152,7 @@ class PostgresLog(GroupCommitLog):
         return list(starmap(LogRow, self._query(query, self.stream, begin, most)))
 
     def _pages(self, begin: int, most: int) -> Iterator[list[LogRow]]:
-        """Yield rows in pages; a thread fetches the next page while the caller processes a full one."""
+        """Yield rows in pages; while the caller processes a full page, a thread fetches the next."""
         with ThreadPoolExecutor(1, "riskroute-pages") as pool:
             page = self._page(begin, min(PAGE, most))
             while page:
@@ -205,7 +204,7 @@ class PostgresLog(GroupCommitLog):
         return self._lease is not None and self._lease.term == row.term
 
     def _take_lock(self, old: _LeaseRow, *, by_force: bool) -> None:
-        """Lock the stream for the writing session; by force, terminate the session that holds the lock."""
+        """Lock the stream for the writing session; ``by_force``, first terminate the session that holds the lock."""
         writer = self._live_writer()
         if by_force and old.holder is not None:
             writer.execute("SELECT pg_terminate_backend(%s)", (old.holder,))
@@ -230,14 +229,14 @@ class PostgresLog(GroupCommitLog):
         return _LeaseRow(*row)
 
     def _live_writer(self) -> Connection[Any]:
-        """Return the writing connection, or a new one, without the lock, if it was lost."""
+        """Return the writing connection; if it was lost, a new connection, which does not hold the lock."""
         if self._writer is None or self._writer.closed:
             self._locked = False
             self._writer = self._connected()
         return self._writer
 
     def _awake_writer(self) -> Connection[Any]:
-        """Return the writing connection after a ping: a process that took over our lease has terminated its session."""
+        """Return the writing connection after a ping, since a process that took over has terminated its session."""
         import psycopg
 
         with suppress(psycopg.OperationalError):
@@ -254,7 +253,7 @@ class PostgresLog(GroupCommitLog):
         return {(kind, key): (seq, body) for kind, key, seq, body in found}
 
     def _lock_again(self, lease: LogLease) -> None:
-        """Lock the stream for a new connection, if the lease is still ours."""
+        """Lock the stream for a new connection; raise `FencedError` if another process has taken the lease."""
         with self._failing_as_write_error():
             now = self._lease_row()
             if now.term == lease.term:
@@ -291,9 +290,9 @@ class PostgresLog(GroupCommitLog):
                 raise fenced_commit(self._lease_row().owner)
 
     def _check_written(self, lease: LogLease, rows: Sequence[LogRow], error: Exception) -> None:
-        """Return if the rows were written before the connection was lost; raise the reason otherwise.
+        """Return if the rows were written before the connection was lost; raise the appropriate error otherwise.
 
-        The outcome is certain once this process or a new leader holds the lock: then the old session has ended.
+        Once this process or a successor holds the lock, the old session has ended, and the outcome is certain.
         """
         try:
             now = self._lease_row()
@@ -310,7 +309,7 @@ class PostgresLog(GroupCommitLog):
 
     @contextmanager
     def _failing_as_write_error(self) -> Iterator[None]:
-        """Raise `WriteError` for errors of the database; a write in such a block can be repeated."""
+        """Raise a definite `WriteError` for errors of the database: writes in such a block may be repeated."""
         import psycopg
 
         try:
@@ -319,7 +318,6 @@ class PostgresLog(GroupCommitLog):
             raise _not_written(error, definite=True) from error
 
     def _query(self, query: str, *values: object) -> list[tuple[Any, ...]]:
-        """Return all rows of a query on the reading connection, reconnecting if it was lost."""
         import psycopg
 
         with self._reading:

@@ -1,4 +1,4 @@
-"""Recovery, replay and verification: the state from the log, and every decision recomputed."""
+"""Recover or replay the state from the log, and verify the log by recomputing every decision."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from riskroute.routers.router import Router
 def recover_log(
     log: Log, learner: Learner, store: StateStore | None = None, most_bytes: int = 1 << 24
 ) -> tuple[TradingState, OrderArchive, int]:
-    """Return the state at the end of the log, its archive, and the term under which the store may be written.
+    """Return the state at the end of the log, its archive, and the term under which to write to ``store``.
 
-    Starts from the newest snapshot that fits the log, and restores the learner as well. Orders archived during recovery
-    are moved to the store whenever they exceed ``most_bytes``.
+    Recovery starts from the newest snapshot whose row is in the log, and also restores the learner. Archived orders are
+    moved from memory to the store whenever they exceed ``most_bytes``.
     """
     with _no_collection():
         first = learner.state()
@@ -45,7 +45,6 @@ def recover_log(
 
 
 def _fits(log: Log, snapshot: StoredSnapshot) -> bool:
-    """Return whether the log has the row of a snapshot."""
     if snapshot.seq > log.head().seq:
         return False
     (row,) = log.read(snapshot.seq - 1, 1)
@@ -55,7 +54,6 @@ def _fits(log: Log, snapshot: StoredSnapshot) -> bool:
 def _recover_from(
     start: StoredSnapshot | None, log: Log, learner: Learner, store: StateStore | None, most_bytes: int
 ) -> tuple[TradingState, OrderArchive, int]:
-    """Recover from a snapshot, or from the beginning of the log."""
     state, seq = TradingState(), 0
     if start is not None:
         try:
@@ -99,7 +97,7 @@ def _step(state: TradingState, learner: Learner, event: AnyEvent, archive: Order
 
 
 def replay_log(log: Log, until: int | None = None) -> TradingState:
-    """Return the state after the log, or after row ``until``, with decisions as logged: the same on any machine."""
+    """Return the state at the end of the log, or after row ``until``; decisions are read, not recomputed."""
     state, archive = TradingState(), OrderArchive(log.header.stream)
     for _, event in log_events_after(log, until=until):
         apply(state, event, archive)
@@ -108,21 +106,22 @@ def replay_log(log: Log, until: int | None = None) -> TradingState:
 
 @dataclass(frozen=True)
 class _Verification:
-    """The number of recomputed decisions, and the keys of orders whose decision differs."""
+    """Number of recomputed decisions, and the keys of the orders whose recomputed decision differs."""
 
     decisions: int
     different: tuple[str, ...]
 
     @property
     def holds(self) -> bool:
-        """Whether no decision differs."""
+        """Whether no recomputed decision differs."""
         return not self.different
 
 
 def verify_log(log: Log, kind: type[Router] | None = None, *, refits: bool = False) -> _Verification:
-    """Recompute every decision of the log and compare; exact on the machine type and versions of its header.
+    """Recompute every decision in the log, and compare it with the logged one.
 
-    ``kind`` is the class of a router that is not built in; ``refits`` is whether the engine learned in a worker.
+    Decisions agree exactly on the machine type and with the package versions in the header. ``kind`` is the class of a
+    router that is not built in; ``refits`` is whether the engine refitted the router in a worker process.
     """
     learner: Learner | None = None
     state, archive, count, different = TradingState(), OrderArchive(log.header.stream), 0, []
@@ -141,7 +140,7 @@ def verify_log(log: Log, kind: type[Router] | None = None, *, refits: bool = Fal
 
 
 def _same(learner: Learner, event: Accepted | Shadowed) -> bool:
-    """Return whether the router decides, or fails, as logged; limits are not checked again."""
+    """Return whether the router decides, or fails, as in the log; limits are not checked."""
     decision, live = event.decision, isinstance(event, Accepted)
     try:
         plan = (learner.decide if live else learner.shadow_plan)(event.order, decision.at)

@@ -1,4 +1,4 @@
-"""Writes snapshots of an engine in the background; trading neither waits for them nor stops when they fail."""
+"""Write snapshots of an engine in the background; trading neither waits for them nor stops if they fail."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from riskroute.live.state.trading_state import TradingState, encode_trading_stat
 
 
 class SnapshotWriter:
-    """Takes a snapshot every ``every`` events, never if 0, and saves it together with the orders archived before.
+    """Take a snapshot every ``every`` events (0: never), and save it together with the orders archived before it.
 
-    The state is encoded between two events, which takes a few milliseconds. Once the log is durable up to that event,
-    ``submit`` makes the call that saves it, later or in another thread.
+    The state is encoded between two events, which takes a few milliseconds. Once the log is durable up to the earlier
+    event, a call that saves the snapshot is passed to ``submit``, which may run it later or in another thread.
     """
 
     pause = 20  # least time between two snapshots, in multiples of the time to save the earlier one
@@ -50,7 +50,7 @@ class SnapshotWriter:
         self._saving = threading.Lock()
 
     def begin(self, events: int, term: int) -> None:
-        """Continue after a recovery; abandon earlier snapshots that are not saved yet."""
+        """Start after a recovery with ``events`` events, writing under ``term``; drop snapshots not yet saved."""
         self.due, self._term, self._busy = events + self.every if self.every else math.inf, term, False
 
     def take(
@@ -62,9 +62,10 @@ class SnapshotWriter:
         written: Future[list[int]] | None,
         lock: threading.RLock,
     ) -> None:
-        """Take a snapshot, unless the last is too recent; save it once its last event (``written``) is durable.
+        """Take a snapshot, unless the previous one is too recent; save it once ``written`` is durable.
 
-        Call this with ``lock`` held, when a snapshot is `due` or `most_unsaved` is exceeded.
+        ``written`` is the future of the last event in the state. Call this with ``lock`` held, when a snapshot is
+        `due` or `most_unsaved` is exceeded.
         """
         now = self._monotonic()
         if written is None or not self.every or self._busy or self._closed or now < self._retry_at:
@@ -109,7 +110,7 @@ class SnapshotWriter:
         self.seconds, self._not_before = took / NANO, self._monotonic() + self.pause * took
 
     def close(self) -> None:
-        """Take no more snapshots; wait for one that is being saved, `longest_wait` at most, and close the store."""
+        """Take no more snapshots; wait up to `longest_wait` for one that is being saved, then close the store."""
         self._closed = True
         if not self._saving.acquire(timeout=self.longest_wait):
             LOGGER.warning("a snapshot that is being saved is abandoned: the next start recovers from an earlier one")

@@ -1,4 +1,4 @@
-"""The log in one SQLite file: the store of a router that runs on one machine."""
+"""The event log in an SQLite file, for a router on one machine."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ from riskroute.live.log.interface import (
 
 
 class _LeaseFile:
-    """A file lock, which the system drops when the process ends, and which can be taken from a stopped process.
+    """A file lock, which the system releases when the process ends, and which can be taken from a stopped process.
 
-    Taking it by force replaces the file: the old holder keeps the lock of a file without a name. Only one process may
-    try at a time, which callers ensure.
+    Taking the lock by force replaces the file; the old holder then locks a file that no longer has a name. Callers
+    ensure that only one process tries at a time.
     """
 
     def __init__(self, path: Path) -> None:
@@ -47,7 +47,7 @@ class _LeaseFile:
         self._file: int | None = None
 
     def take(self, *, by_force: bool) -> bool:
-        """Lock the file if it is free, or by force; return whether this process holds the lock now."""
+        """Lock the file, ``by_force`` even if another process holds it; return whether this process holds the lock."""
         file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         if not _locked(file):
             os.close(file)
@@ -111,16 +111,16 @@ def _found_by(kinds: int) -> str:
 
 
 class SqliteLog(GroupCommitLog):
-    """A log in an SQLite file, readable by its owner alone.
+    """A log in an SQLite file that only its owner can read.
 
-    Durable appends survive a crash of the process or system, and a power cut: the write-ahead log is synced at
-    every commit. The lease is a row in the file, checked in every commit, and a lock on a file beside it, which the
-    system drops when the process ends. Forked children inherit that lock: spawn workers instead. Both also hold the
-    recorded head: the lease row is updated with every 1,000th row of the log, in the same transaction, and the file at
-    most every second, after a commit.
+    Durable appends survive a crash of the process or system, and a power cut: the write-ahead log is synced at every
+    commit. The lease is a row in the file, checked in every commit, and a lock on a file beside it, which the system
+    releases when the process ends. Forked processes inherit this lock, so spawn workers instead. The head is recorded
+    in both places: in the row with every 1,000th row of the log, in the same transaction, and in the file beside it
+    after a commit, at most once a second.
 
-    A file or folder that this process may not write is opened for reading. The other options are those of
-    `GroupCommitLog`.
+    If this process may not write to the file or its folder, the log is opened for reading. The other options are those
+    of `GroupCommitLog`.
     """
 
     def __init__(
@@ -206,13 +206,12 @@ class SqliteLog(GroupCommitLog):
         return connection
 
     def _must_be_known(self, connection: sqlite3.Connection) -> None:
-        """Refuse files that are no log, and logs of another format, before anything is changed."""
+        """Raise `DataError` for a file that is no log, or a log of another format, before anything is changed."""
         if connection.execute("PRAGMA application_id").fetchone()[0] != _APPLICATION:
             raise DataError(f"{self.path} is no riskroute log")
         check_log_format(connection.execute("PRAGMA user_version").fetchone()[0], str(self.path))
 
     def _set_up(self, stream: str) -> None:
-        """Create the tables and the header in a new file."""
         with self._transaction():
             if self._writer.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0:
                 for statement in _SCHEMA:
@@ -220,7 +219,6 @@ class SqliteLog(GroupCommitLog):
                 self._writer.execute(_INSERTS[1], msgspec.structs.astuple(log_header_row(stream)))
 
     def _checked(self, stream: str | None) -> LogHeader:
-        """Return the header, after checks of the format, the stream and the last rows."""
         self._must_be_known(self._reader)
         (first,) = self.read(-1, 1)
         header = log_header_of(first, str(self.path))
@@ -308,7 +306,7 @@ class SqliteLog(GroupCommitLog):
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        """Run a transaction, committed at the end or rolled back; raise `WriteError` if SQLite fails."""
+        """Run a transaction and commit it, or roll it back after an error; raise `WriteError` if SQLite fails."""
         try:
             self._writer.execute("BEGIN IMMEDIATE")
             yield
@@ -329,7 +327,6 @@ class SqliteLog(GroupCommitLog):
             raise WriteError(said, definite=definite, cause=cause) from error
 
     def _rolled_back(self) -> bool:
-        """Roll back; return whether no transaction is open any more."""
         try:
             if self._writer.in_transaction:
                 self._writer.execute("ROLLBACK")
@@ -338,7 +335,6 @@ class SqliteLog(GroupCommitLog):
         return True
 
     def _query(self, query: str, *values: int) -> list[tuple[Any, ...]]:
-        """Return all rows of a query on the reading connection."""
         with self._reading, self._as_data_error():
             self._must_be_open()
             return self._reader.execute(query, values).fetchall()

@@ -1,8 +1,8 @@
 """Stores of data derived from a log: snapshots of the state, and the archive of settled orders.
 
-A snapshot and the orders that were archived before it are written in one transaction, so a store always holds all
-orders up to the number of any snapshot in it. Orders beyond the snapshot that a process starts from are removed.
-Durability does not depend on the store: without it, everything is rebuilt from the log.
+A snapshot is written in one transaction with the orders archived before it, so a store has all orders that any of its
+snapshots needs. When a process starts from a snapshot, orders archived after it are removed. Durability does not depend
+on the store, since the log suffices to rebuild it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _PORTION = 64  # orders written by one statement
 class StoredSnapshot(msgspec.Struct, frozen=True):
     """The encoded state after row ``seq`` of the log, whose hash is ``chain``.
 
-    ``archived`` is the number of orders archived before it, ``day`` the day of the state.
+    ``archived`` is the number of orders archived before the snapshot, ``day`` the day of the state.
     """
 
     seq: int
@@ -47,22 +47,22 @@ class StateStore(Protocol):
     """Snapshots and archived orders of one stream, with one writer at a time and any number of readers."""
 
     def snapshots(self) -> Iterator[StoredSnapshot]:
-        """Yield the undamaged snapshots, newest first."""
+        """Yield the snapshots that are not damaged, newest first."""
 
     def begin(self, start: StoredSnapshot | None) -> int:
-        """Remove all that is newer than a snapshot; return the new term, which writes must name from now on."""
+        """Remove snapshots and orders newer than ``start`` (None: all); return the new term for later writes."""
 
     def save(self, term: int, snapshot: StoredSnapshot | None, orders: Sequence[ArchivedOrder]) -> None:
         """Write a snapshot and archived orders together, and remove old snapshots.
 
-        Raises `StateError` if nothing was written, because another process has begun or the store failed.
+        Raises `StateError`, and writes nothing, if another process has begun a newer term or the store fails.
         """
 
     def expire(self, term: int, orders: int) -> bool:
-        """Remove up to ``orders`` orders that have expired for every snapshot; return whether there may be more."""
+        """Remove up to ``orders`` orders that no snapshot needs any more; return whether there may be more of them."""
 
     def find(self, id: str) -> ArchivedOrder | None:
-        """Return the version of an order that was archived last; None if there is none."""
+        """Return the latest archived version of an order; None if the order is not in the store."""
 
     def close(self) -> None:
         """Close the store."""
@@ -98,10 +98,10 @@ _COLUMNS = "number, id, day, body"
 
 
 class SqliteStateStore:
-    """A store in an SQLite file beside the log, readable by its owner alone.
+    """A store in an SQLite file beside the log, which only its owner can read.
 
     A file that is damaged, or of another stream or version, is replaced. A power cut may lose the newest transactions,
-    never a part of one.
+    but never part of a transaction.
     """
 
     def __init__(self, path: Path, stream: str) -> None:
@@ -203,7 +203,7 @@ class SqliteStateStore:
 
     @contextmanager
     def _transaction(self, term: int | None = None) -> Iterator[sqlite3.Connection]:
-        """Run a transaction, committed at the end or rolled back; raise `StateError` if another writer has begun."""
+        """Run a transaction and commit it, or roll it back after an error; raise `StateError` for an old ``term``."""
         with self._writing, self._as_data_error():
             self._writer.execute("BEGIN IMMEDIATE")
             try:
@@ -219,7 +219,7 @@ class SqliteStateStore:
 
     @contextmanager
     def _as_data_error(self) -> Iterator[None]:
-        """Raise `DataError` for a file that is damaged, `StateError` for other failures."""
+        """Raise `DataError` if the file is damaged, and `StateError` for other errors of SQLite."""
         try:
             yield
         except sqlite3.Error as error:
@@ -241,7 +241,7 @@ CREATE INDEX IF NOT EXISTS riskroute_archive_id ON riskroute_archive (stream, id
 
 
 class PostgresStateStore:
-    """A store in the database of a `PostgresLog`, on connections of its own."""
+    """A store in the database of a `PostgresLog`, with its own connections."""
 
     def __init__(self, database: str, stream: str) -> None:
         self._database, self.stream = database, stream
@@ -254,7 +254,6 @@ class PostgresStateStore:
             writer.execute("INSERT INTO riskroute_state_writer VALUES (%s, 0) ON CONFLICT DO NOTHING", (self.stream,))
 
     def _live(self, connection: Connection[Any] | None) -> Connection[Any]:
-        """Return a connection, or a new one if it was lost."""
         import psycopg
 
         if connection is None or connection.closed:
@@ -337,7 +336,7 @@ class PostgresStateStore:
 
     @contextmanager
     def _transaction(self, term: int | None = None) -> Iterator[Connection[Any]]:
-        """Run a transaction; raise `StateError` if another writer has begun."""
+        """Run a transaction; raise `StateError` if ``term`` is no longer the current term."""
         with self._writing, self._as_state_error():
             self._writer = self._live(self._writer)
             with self._writer.transaction():

@@ -1,1 +1,1 @@
-"""The state of the live router: records and events, and the pure fold from events to state."""
+"""The state of the live router: records, events, and the pure function that folds events into the state."""

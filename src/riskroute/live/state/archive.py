@@ -1,6 +1,7 @@
-"""The archive of settled orders: those packed since the last snapshot are in memory, older ones in a store.
+"""The archive of settled orders: those archived since the last snapshot are in memory, earlier ones in a store.
 
-The state keeps the newest settled orders only. A report that arrives late or twice restores its order from here.
+The state keeps only the newest settled orders. If a report arrives late or twice, its order is restored from the
+archive.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ ARCHIVE_DAYS = 2  # days after which a settled order leaves the archive; the log
 
 
 class ArchivedOrder(msgspec.Struct, frozen=True, gc=False):
-    """A packed order: its number in the sequence of archiving, its id, and the day (UTC) on which it was settled."""
+    """An encoded order, with its number in the order of archiving, its id, and the day (UTC) of its settlement."""
 
     number: int
     id: str
@@ -37,7 +38,7 @@ class _Packed(msgspec.Struct, array_like=True):
 class OrderArchive:
     """Settled orders of the log ``stream`` that are not in the state.
 
-    ``saved`` looks up an order that `forget` has dropped from memory, by its id; default: it finds none.
+    ``saved`` looks up, by id, orders that `forget` has removed from memory; default: it finds no order.
     """
 
     def __init__(self, stream: str = "main", saved: Callable[[str], ArchivedOrder | None] = lambda id: None) -> None:
@@ -46,23 +47,23 @@ class OrderArchive:
         self.unsaved_bytes = 0
 
     def add(self, order: ArchivedOrder) -> None:
-        """Add an order."""
+        """Add an order in memory."""
         self.unsaved[order.id] = order
         self.unsaved_bytes += len(order.body)
 
     def find(self, id: str) -> ArchivedOrder | None:
-        """Return an order, which may have expired; None if there is none."""
+        """Return the order with this id, even if it has expired; None if the archive does not have it."""
         return self.unsaved.get(id) or self._saved(id)
 
     def forget(self, orders: Iterable[ArchivedOrder]) -> None:
-        """Drop orders that are now in the store, in the state, or expired; keep those archived again meanwhile."""
+        """Remove orders from memory, unless they have been archived again in the meantime."""
         for order in orders:
             if self.unsaved.get(order.id) is order:
                 del self.unsaved[order.id]
                 self.unsaved_bytes -= len(order.body)
 
     def expire(self, today: int) -> None:
-        """Drop the orders in memory that have expired by a day."""
+        """Remove the orders from memory that have expired on day ``today``."""
         self.forget([order for order in self.unsaved.values() if order.day <= today - ARCHIVE_DAYS])
 
 
@@ -74,7 +75,7 @@ def _unpacked(order: ArchivedOrder) -> _Packed:
 
 
 def archived_state(archive: OrderArchive, key: str, state: TradingState) -> TradingState | None:
-    """Return a state with an archived order and its children alone; None if the order is unknown or has expired."""
+    """Return a state that has only an archived order and its children; None if the order is unknown or has expired."""
     found = archive.find(order_id(archive.stream, key))
     if found is None or found.day <= state.day.day - ARCHIVE_DAYS:
         return None
@@ -84,7 +85,7 @@ def archived_state(archive: OrderArchive, key: str, state: TradingState) -> Trad
 
 
 def archive_settled(state: TradingState, archive: OrderArchive, kept: int) -> None:
-    """Move the oldest settled orders into the archive until ``kept`` are left."""
+    """Move the oldest settled orders from the state to the archive until ``kept`` are left."""
     for key in list(islice(state.recent, max(len(state.recent) - kept, 0))):
         packed = _removed(state, key)
         state.archived += 1
@@ -93,14 +94,14 @@ def archive_settled(state: TradingState, archive: OrderArchive, kept: int) -> No
 
 
 def expire_archived(state: TradingState, archive: OrderArchive) -> None:
-    """Drop the orders that have expired by the day of the state."""
+    """Remove settled orders that have expired on the state's day from the state and from the archive's memory."""
     archive.expire(state.day.day)
     for key in [key for key in state.recent if state.parents[key].settled_day <= state.day.day - ARCHIVE_DAYS]:
         _removed(state, key)
 
 
 def _removed(state: TradingState, key: str) -> _Packed:
-    """Remove a settled order and all that belongs to it from the state; return them."""
+    """Remove a settled order from the state, with its children, executions and reports; return what to archive."""
     del state.recent[key]
     parent = state.parents.pop(key)
     children = [state.children.pop(name) for name in parent.children]
@@ -116,7 +117,7 @@ def _removed(state: TradingState, key: str) -> _Packed:
 
 
 def restore_order(state: TradingState, archive: OrderArchive, id: str) -> None:
-    """Move an order from the archive back into the state, unless it is unknown or has expired."""
+    """Move the order with this id from the archive back to the state, unless it is unknown or has expired."""
     found = archive.find(id)
     if found is None or found.day <= state.day.day - ARCHIVE_DAYS:
         return

@@ -1,4 +1,4 @@
-"""Effects of events: what the engine must do once an event is durable."""
+"""Effects of events: the actions that the engine takes once an event is durable."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ class QueryEffect(NamedTuple):
 
 
 class NextEffect(NamedTuple):
-    """Ask for further children: an order has shares that no child holds."""
+    """Ask the router's plan for further children, because no child holds some of an order's unfilled shares."""
 
     parent: str
 
 
 class LearnEffect(NamedTuple):
-    """Learn from a settled order, once. ``order`` still has its books."""
+    """Learn from a settled order; ``order`` still has the books at its arrival, which the state drops."""
 
     outcome: OrderOutcome
     order: ParentOrder
 
 
 class AlertEffect(NamedTuple):
-    """An inconsistency: trading must stop."""
+    """Halt trading because of an inconsistency."""
 
     reason: str
 

@@ -1,4 +1,4 @@
-"""Events of the live router's log, from which its state is folded."""
+"""Events in the live router's log; folding them in order gives its state."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from riskroute.live.state.orders import (
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=str.lower, gc=False):
-    """Base class of the events in the log; ``at`` is the engine's time."""
+    """Base class of the events in the log; ``at`` is the engine's time in nanoseconds since 1970."""
 
     at: int
 
 
 class Accepted(Event, frozen=True):
-    """An order, its decision and its first children, which are sent once this is durable.
+    """An order was accepted, with a decision and first children, which are sent once this event is durable.
 
-    ``digest`` detects another order with the same key.
+    ``digest`` is a hash of the request, to detect a different order with the same key.
     """
 
     order: ParentOrder
@@ -36,7 +36,7 @@ class Accepted(Event, frozen=True):
 
 
 class Declined(Event, frozen=True):
-    """An order that was refused after the router had decided; it was never accepted."""
+    """An order was refused after the router had planned it."""
 
     order: ParentOrder
     plan: dict[str, Any]
@@ -44,7 +44,7 @@ class Declined(Event, frozen=True):
 
 
 class Intended(Event, frozen=True):
-    """Further children of an order."""
+    """Further children of an order will be sent."""
 
     parent: str
     children: tuple[ChildOrder, ...]
@@ -64,7 +64,7 @@ class Withheld(Event, frozen=True):
 
 
 class Unanswered(Event, frozen=True):
-    """A venue did not answer in time: the child is unknown until it does."""
+    """A venue did not answer in time; the status of the child is unknown until the venue answers."""
 
     child: str
 
@@ -76,27 +76,27 @@ class Reported(Event, frozen=True):
 
 
 class Recalled(Event, frozen=True):
-    """Resting children of a kind are cancelled."""
+    """The resting children of one kind of an order are cancelled."""
 
     parent: str
     kind: str
 
 
 class Expired(Event, frozen=True):
-    """The deadline of an order has passed: its children are cancelled."""
+    """The deadline of an order has passed; its resting children are cancelled."""
 
     parent: str
 
 
 class Marked(Event, frozen=True):
-    """The remainder of an order is given up and marked at a price."""
+    """The unfilled shares of an order are given up; its cost counts them as traded at ``price``."""
 
     parent: str
     price: int
 
 
 class Settled(Event, frozen=True):
-    """The outcome of an order; fills follow from the reports alone.
+    """An order was settled, with this outcome; positions follow from the execution reports, not from this event.
 
     ``benchmark_cost`` is the counterfactual cost with ``dark-first+sweep``, ``guessed`` the units of that estimate
     whose fill is not known, and ``explored`` the cost beyond that of the greedy plan (None where not computed).
@@ -109,7 +109,7 @@ class Settled(Event, frozen=True):
 
 
 class Shadowed(Event, frozen=True):
-    """An order that another router executed, and our decision for it.
+    """Another router executed an order, for which this router made a decision without sending children.
 
     ``theirs`` is the plan that matches the other router's children, ``outcome`` their outcome; ``estimate`` is the
     counterfactual cost of our decision, with ``guessed`` units whose fill is not known.
@@ -134,9 +134,10 @@ class Quoted(Event, frozen=True):
 
 
 class MarketObserved(Event, frozen=True):
-    """Public data up to the deadline of an order: price, shares ahead and outflow of each venue's queue.
+    """Public data were observed up to the deadline of an order.
 
-    ``closing`` are the books at the deadline, ``trades`` the public trades since the last such event.
+    ``queues`` has price, shares ahead and outflow of the queue at each venue. ``closing`` are the books at the
+    deadline, ``trades`` the public trades since the previous event of this type.
     """
 
     order: ParentOrder
@@ -146,7 +147,7 @@ class MarketObserved(Event, frozen=True):
 
 
 class Planned(Event, frozen=True):
-    """A new belief: the router's state after learning from everything settled up to event ``after``."""
+    """The router has a new belief, its state after learning from all orders settled up to event ``after``."""
 
     belief: int
     router: str
@@ -156,7 +157,7 @@ class Planned(Event, frozen=True):
 
 
 class Halted(Event, frozen=True):
-    """Trading is halted until it is resumed: open children are cancelled, and no new ones are sent."""
+    """Trading is halted until it is resumed; resting children are cancelled, and no new ones are sent."""
 
     reason: str
     by: str

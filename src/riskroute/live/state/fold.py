@@ -1,15 +1,15 @@
 """The fold: `apply` maps the state and an event to the next state and the effects of the event.
 
-There is no clock, no input or output and no randomness here, so the same log gives the same state on any
-machine, wherever the archive stores orders. The state is changed in place: a million events are folded in seconds.
+The fold uses no clock, no input or output and no randomness, so the same log gives the same state on any machine,
+wherever the archive stores orders. The state is changed in place, so that a million events take seconds.
 
 - Reports are identified by venue, session day and exec id; duplicates are counted and ignored.
-- Fills are booked in any sequence. A bust removes the fill it refers to, a correction replaces it, whichever arrives
-  first.
-- The last report of a child has its cumulative quantity. If fewer shares are booked, fills are outstanding, and the
-  child ends when they have arrived.
-- An order is settled when no child holds shares and the remainder is zero or marked. It is learned then, exactly once;
-  later reports correct positions, and are counted.
+- Fills may arrive in any order. A bust removes the fill it refers to and a correction replaces it, even if it arrives
+  before the fill.
+- The last report of a child has the child's cumulative quantity. If fewer shares are booked, fills are outstanding, and
+  the child ends when they have arrived.
+- An order is settled when no child holds shares and its remainder is zero or marked. The router then learns from the
+  order, exactly once. Later reports correct positions, and are counted.
 """
 
 from __future__ import annotations
@@ -78,9 +78,9 @@ BEYOND = "beyond"  # place of the unfilled remainder in outcomes
 
 
 def apply(state: TradingState, event: AnyEvent, archive: OrderArchive) -> tuple[TradingState, list[Effect]]:
-    """Apply an event to the state in place; return the state and the effects.
+    """Apply an event to the state in place; return the state and the effects of the event.
 
-    Settled orders move from the state to ``archive`` and back.
+    Old settled orders are moved to ``archive``, and back if the event concerns them.
     """
     at = event.at
     if at > state.now:
@@ -102,7 +102,7 @@ def apply(state: TradingState, event: AnyEvent, archive: OrderArchive) -> tuple[
 
 
 def _new_day(state: TradingState, day: int, archive: OrderArchive) -> None:
-    """Reset the day's counters, and drop orders settled before yesterday."""
+    """Reset the day's counters, and remove settled orders that have expired."""
     state.day = DayState(day=day)
     for use in state.venues.values():
         use.rejects = 0
@@ -231,7 +231,7 @@ def _shadowed(state: TradingState, event: Shadowed, effects: list[Effect]) -> No
 
 
 def _market_data(state: TradingState, event: Quoted | MarketObserved, effects: list[Effect]) -> None:
-    """Change nothing: market data are not part of the state."""
+    """Change nothing, since market data are not part of the state."""
 
 
 def _planned(state: TradingState, event: Planned, effects: list[Effect]) -> None:
@@ -268,7 +268,6 @@ def _child(state: TradingState, name: str) -> ChildState:
 
 
 def _finish_child(state: TradingState, child: ChildState, reason: str, at: int, effects: list[Effect]) -> None:
-    """End a child and free its unfilled shares."""
     order = child.order
     parent = state.parents[order.parent]
     parent.held -= order.quantity - child.filled
@@ -283,7 +282,7 @@ def _finish_child(state: TradingState, child: ChildState, reason: str, at: int, 
 
 
 def _continue_order(state: TradingState, parent: ParentState, effects: list[Effect]) -> None:
-    """Settle an order that is done, or request further children."""
+    """Settle an order that is filled or given up; otherwise request children for shares that no child holds."""
     if parent.settled:
         return
     if parent.filled >= parent.order.quantity:
@@ -376,7 +375,7 @@ def fold_children_outcome(
 
 
 def _cancel_open_children(state: TradingState, parent: ParentState, effects: list[Effect], kind: str = "") -> None:
-    """Cancel the resting children of an order; with ``kind``, only those of this kind."""
+    """Request cancels of an order's resting children; if ``kind`` is given, only of those of this kind."""
     for name in parent.children:
         child = state.children[name]
         if not child.done and child.final < 0 and not child.order.immediate and kind in ("", child.order.kind):
@@ -385,7 +384,6 @@ def _cancel_open_children(state: TradingState, parent: ParentState, effects: lis
 
 
 def _book_report(state: TradingState, event: Reported, effects: list[Effect]) -> None:
-    """Book an execution report."""
     report = event.report
     key = report.key
     child = state.children.get(report.child)
@@ -426,7 +424,7 @@ def _book_report(state: TradingState, event: Reported, effects: list[Effect]) ->
 
 
 def _not_known(state: TradingState, child: ChildState, at: int, effects: list[Effect]) -> None:
-    """Resend a child that its venue does not have; end it after three sends, a cancel, the deadline or a halt."""
+    """Resend a child that its venue does not know; end it after three sends, a cancel, the deadline or a halt."""
     if child.losses and child.status != "unknown":
         return  # the answer to a query from before the child was sent again: it is on its way
     if child.done or child.filled or child.final >= 0:
@@ -484,7 +482,7 @@ def _execute(state: TradingState, child: ChildState, report: ExecutionReport, ke
 
 
 def _book(state: TradingState, parent: ParentState, child: ChildState, execution: Execution, sign: int) -> None:
-    """Add a fill to its child, order and position; subtract it with a sign of -1."""
+    """Add a fill to its child, order and position; subtract the fill if ``sign`` is -1."""
     if execution.kind == "busted":
         shares = value = fee = 0
     else:
@@ -510,7 +508,7 @@ def _book(state: TradingState, parent: ParentState, child: ChildState, execution
 
 
 def _end_if_complete(state: TradingState, child: ChildState, at: int, effects: list[Effect]) -> None:
-    """End a child that is filled, or that its venue has ended, unless a fill is outstanding."""
+    """End a child that is filled or that its venue has ended, unless reports of its fills are outstanding."""
     if child.filled >= child.order.quantity and child.final < 0:
         _finish_child(state, child, "filled", at, effects)
     elif child.final >= 0:
@@ -521,9 +519,10 @@ def _end_if_complete(state: TradingState, child: ChildState, at: int, effects: l
 
 
 def _counted(state: TradingState, child: ChildState) -> set[int]:
-    """Return the cumulative quantities that the venue's last report may have, ignoring later busts and corrections.
+    """Return the cumulative quantities that the venue's last report may have if all fills are booked.
 
-    The report may or may not include those of the same time, so there are two candidates.
+    The report does not include later busts and corrections. It may or may not include those of the same time, so there
+    are two candidates. Empty if there are no such busts and corrections.
     """
     mine = [(key, state.executions[key]) for key in child.executions]
     later = [one for _, one in mine if one.kind != "filled" and one.at >= child.final_at]

@@ -1,4 +1,4 @@
-"""Orders and quotes of the live router: books, parent orders, decisions, child orders, execution reports and outcomes.
+"""Records of the live router: books, parent orders, decisions, child orders, execution reports and outcomes.
 
 Prices are integers in 1e-9 of the quote currency (`NANO`), for a quantity of 1. Quantities are whole numbers of the
 instrument's units, times are Unix nanoseconds. Amounts of money are integers in a power of ten of the currency that is
@@ -30,7 +30,7 @@ _touched: tuple[tuple[VenueQuote, ...], tuple[int, int]] = ((), (0, 0))  # the l
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
-    """Base class of all records. They hold no cycles, so the garbage collector skips them."""
+    """Base class of all records, which the garbage collector skips because they have no reference cycles."""
 
 
 def encode_record(value: Any) -> bytes:
@@ -199,7 +199,7 @@ class PoolQuote(Record, frozen=True):
 
 
 def touch_prices(quotes: tuple[VenueQuote, ...]) -> tuple[int, int]:
-    """Return the best bid and ask over all venues, 0 where there is none; the last answer is cached."""
+    """Return the best bid and ask over all venues, 0 for an empty side; the last result is cached."""
     global _touched
     last, prices = _touched
     if last is quotes:
@@ -258,7 +258,7 @@ class ParentOrder(Record, frozen=True):
 
 @lru_cache(4096)
 def order_id(stream: str, key: str) -> str:
-    """Return the id of an order, with which the ids of its children begin."""
+    """Return the id of an order, which is the beginning of its children's ids."""
     number = int.from_bytes(blake2b(f"{stream}\x1f{key}".encode(), digest_size=10).digest())
     return "".join([_PAIRS[number >> shift & 1023] for shift in range(70, -1, -10)])
 
@@ -294,10 +294,11 @@ def natural_plan(plan: dict[str, Any], instrument: Instrument) -> dict[str, Any]
 
 
 class Decision(Record, frozen=True):
-    """The plan for an order, with the router, belief and ticket it came from.
+    """The plan for an order, with the router, belief and ticket that it is from.
 
-    ``safe`` is why the safe router decided instead; empty otherwise. ``consulted`` is whether the router was asked.
-    ``probability`` is the probability of the plan; unset where unknown, for plans that follow from a posterior draw.
+    If the safe router made the plan, ``safe`` is the reason; otherwise it is empty. ``consulted`` is whether the
+    configured router was asked. ``probability`` is the probability with which the router chose the plan; unset if
+    unknown, because the plan follows from a posterior draw.
     """
 
     parent: str
@@ -313,7 +314,7 @@ class Decision(Record, frozen=True):
 
 
 class ChildOrder(Record, frozen=True):
-    """A child order: immediate or cancel, or resting until a time."""
+    """A child order, which is immediate or cancel (``until`` 0) or rests until the time ``until``."""
 
     id: str
     parent: str
@@ -334,7 +335,7 @@ class ChildOrder(Record, frozen=True):
 
 
 class ExecutionReport(Record, frozen=True):
-    """An execution report of a venue, unique by venue, session day and exec id.
+    """An execution report of a venue, identified by venue, session day and exec id.
 
     ``cum`` and ``leaves`` are totals of the child; ``quantity``, ``price`` and ``fee`` (an amount, in total) are of
     this fill.
@@ -359,17 +360,17 @@ class ExecutionReport(Record, frozen=True):
 
     @property
     def key(self) -> str:
-        """The key that identifies the report; see `report_key`."""
+        """Key that identifies the report, as `report_key` returns it."""
         return f"{self.venue}\x1f{self.day}\x1f{self.exec_id}"
 
 
 def report_key(venue: str, day: str, exec_id: str) -> str:
-    """Return the key of a report: exec ids repeat between venues and from day to day."""
+    """Return the key of a report; it includes venue and day because exec ids alone are not unique."""
     return f"{venue}\x1f{day}\x1f{exec_id}"
 
 
 class ChildOutcome(Record, frozen=True):
-    """The outcome of one child, or (``marked``) of the unfilled remainder.
+    """The outcome of one child or, if ``marked``, of the unfilled remainder.
 
     ``money`` and ``fees`` are amounts; ``money`` is the cost against the arrival mid without fees, negative for a
     saving.
@@ -390,7 +391,7 @@ class ChildOutcome(Record, frozen=True):
 
 
 class OrderOutcome(Record, frozen=True):
-    """The outcome of an order, learned exactly once.
+    """The outcome of an order, from which the router learns exactly once.
 
     ``cost`` is an amount against the arrival mid, fees included, with the remainder valued at the far touch. ``mid`` is
     the amount of one unit at the arrival mid. ``late``: settled after the deadline; ``busted``: a fill was busted or

@@ -1,4 +1,4 @@
-"""The state of the live router, which follows from the log alone."""
+"""The state of the live router, which the events in the log determine."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from riskroute.live.state.orders import (
 
 
 class _BatchMean(msgspec.Struct, gc=False):
-    """Mean over orders with a batch-means interval; an i.i.d. interval is too narrow for correlated orders.
+    """Mean over orders, with a confidence interval by batch means, since the costs of orders are correlated.
 
     Examples
     --------
@@ -41,7 +41,7 @@ class _BatchMean(msgspec.Struct, gc=False):
     open_count: int = 0
 
     def add(self, value: float) -> None:
-        """Add a value."""
+        """Add the value of an order."""
         self.count += 1
         self.total += value
         self.open_sum += value
@@ -55,7 +55,7 @@ class _BatchMean(msgspec.Struct, gc=False):
 
     @property
     def mean(self) -> float:
-        """The mean; 0 without values."""
+        """Mean of the values; 0 if there are none."""
         return self.total / self.count if self.count else 0.0
 
     @property
@@ -69,7 +69,7 @@ class _BatchMean(msgspec.Struct, gc=False):
         return math.sqrt(sum((one - middle) ** 2 for one in means) / (k - 1) / k)
 
     def view(self) -> dict[str, Any]:
-        """Return the mean and its 95 % interval as plain values."""
+        """Return the mean and its 95 % confidence interval as plain values."""
         error = self.error
         low = high = None
         if error is not None:
@@ -169,7 +169,7 @@ DAY = 86_400 * 10**9  # nanoseconds; daily limits count from midnight UTC
 
 
 class Execution(msgspec.Struct, array_like=True, gc=False):
-    """A fill, bust or correction; it counts unless a later one replaces it."""
+    """A fill, bust or correction; ``counts`` is False if a bust or correction has replaced it."""
 
     child: str
     kind: str
@@ -184,8 +184,9 @@ class Execution(msgspec.Struct, array_like=True, gc=False):
 class ChildState(msgspec.Struct, array_like=True, gc=False):
     """A child order and its progress; ``value`` and ``fees`` are amounts.
 
-    ``status`` is intended, sent, acknowledged, partly_filled, unknown or done; ``reason`` is why it ended. ``final`` is
-    the cumulative quantity of the venue's last report, -1 before that. ``losses`` counts sends that never arrived.
+    ``status`` is intended, sent, acknowledged, partly_filled, unknown or done; ``reason`` is why the child ended.
+    ``final`` is the cumulative quantity in the venue's last report, and -1 before this report. ``losses`` counts sends
+    that never arrived.
     """
 
     order: ChildOrder
@@ -207,12 +208,12 @@ class ChildState(msgspec.Struct, array_like=True, gc=False):
 
     @property
     def done(self) -> bool:
-        """Whether the venue holds no shares of the child, and all its fills are booked."""
+        """Whether the venue has ended the child and all fills of the child are booked."""
         return self.status == "done"
 
 
 class ParentState(msgspec.Struct, array_like=True, gc=False):
-    """An order and its progress: ``closing`` after the deadline, ``marked`` with the price of a remainder given up.
+    """An order and its progress.
 
     ``mid`` is the amount of one unit at the arrival mid. ``outcome`` is kept until it is in the log.
     """
@@ -237,7 +238,7 @@ class ParentState(msgspec.Struct, array_like=True, gc=False):
 
     @property
     def free(self) -> int:
-        """Shares neither filled nor held by a child."""
+        """Shares that are neither filled nor held by a child."""
         return self.order.quantity - self.filled - self.held
 
 
@@ -251,7 +252,7 @@ class PositionState(msgspec.Struct, gc=False):
 
 
 class VenueState(msgspec.Struct, gc=False):
-    """Open children of a venue, its rejects of the day, and its consecutive rejects."""
+    """Open children at a venue, its rejects of the day, and its latest rejects in a row."""
 
     open: int = 0
     rejects: int = 0
@@ -277,7 +278,7 @@ class DayState(msgspec.Struct, gc=False):
 
 
 class TradingState(msgspec.Struct):
-    """The state that events change. It is small, since snapshots are encoded between two events.
+    """The state that events change; it is kept small, because snapshots are encoded between two events.
 
     Settled orders are in ``recent`` until they move to the archive (`riskroute.live.state.archive`); ``archived`` is
     the number of those moves. ``replaced`` maps busted or corrected fills to the reports that replaced them.

@@ -1,1 +1,1 @@
-"""A synthetic market: order flow, and its files in the format of an exchange."""
+"""A synthetic market: simulated order flow, written to files in NASDAQ's ITCH format."""

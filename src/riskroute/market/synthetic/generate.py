@@ -1,6 +1,7 @@
 """A synthetic market of correlated stocks on different venues, written as NASDAQ ITCH 5.0 files.
 
-Every random stream is seeded by seed and names: the orders of a stock do not depend on the other stocks or venues.
+The orders of a stock at a venue depend only on the seed and on the names of stock and venue, so adding other stocks or
+venues does not change them.
 """
 
 from __future__ import annotations
@@ -48,11 +49,11 @@ def generate_market(
     symbols : Sequence[str]
         Names of stocks. An unknown name gets a starting price that depends on the name and on ``seed``.
     hours : tuple[dt.time, dt.time]
-        Begin and end in New York time; books start empty.
+        Begin and end in New York time; books are empty at the beginning.
     rate : float
-        Factor on the number of messages.
+        Factor by which the number of messages is multiplied.
     progress : Progress, optional
-        Called with venue and symbol as text, the number of such pairs finished, and their total.
+        Called when a symbol at a venue is simulated, with their names, the number of such pairs finished and the total.
     """
     names = _checked(seed, symbols, hours, date, venues)
     if_given(valid_function, "progress", progress)
@@ -105,14 +106,14 @@ def _write(blocks: Iterator[bytes], path: Path) -> None:
 
 
 def _file(symbols: Sequence[str], parts: list[Integers], begin: int, end: int) -> Iterator[bytes]:
-    """Yield the blocks of a file: start of day, the messages of all symbols by time, end of day."""
+    """Yield the contents of a file in blocks: start of day, the messages of all symbols by time, end of day."""
     yield _system_event(begin, "O")
     yield from (_stock_directory(begin, locate, symbol) for locate, symbol in enumerate(symbols, 1))
     yield _system_event(begin, "S")
     yield from (_trading_begins(begin, locate, symbol) for locate, symbol in enumerate(symbols, 1))
     locates = np.repeat(np.arange(1, len(parts) + 1), [len(part) for part in parts])
     rows = np.concatenate(parts)
-    parts.clear()  # to save memory
+    parts.clear()  # frees memory: ``rows`` is a copy
     order = np.argsort(rows[:, COLUMN.time], kind="stable")
     rows, locates = rows[order], locates[order]
     opening, closing = int(9.5 * 3600 * SECOND), min(max(16 * 3600 * SECOND, begin), end)  # regular session
@@ -129,7 +130,7 @@ def _file(symbols: Sequence[str], parts: list[Integers], begin: int, end: int) -
 
 
 def _references(rows: Integers, locates: Integers) -> Integers:
-    """Return the reference of each message's order and of the order it replaces, ``(n, 2)``; 0 for none."""
+    """Return the reference number of each message's order and of the order that it replaces, or 0, ``(n, 2)``."""
     created = np.flatnonzero(np.isin(rows[:, COLUMN.kind], (MESSAGE.add, MESSAGE.attributed, MESSAGE.replace)))
     found = np.zeros((len(rows), 2), dtype=np.int64)
     for locate in range(1, locates.max(initial=0) + 1):
@@ -187,7 +188,7 @@ _LAYOUTS = {
 
 
 def _encode_messages(columns: Mapping[str, NDArray[Any]]) -> bytes:
-    """Encode messages about orders, one column per field; fields that a type lacks are ignored.
+    """Encode messages given as one column per field; a message type ignores fields that it does not have.
 
     >>> kind, time, one = np.array([ord("D")]), np.array([19]), np.array([1])
     >>> _encode_messages({"kind": kind, "time": time, "locate": one, "reference": one}).hex(" ")
@@ -229,7 +230,7 @@ def _headed(kind: str, time: Integers, locate: Integers) -> NDArray[np.void]:
 
 
 def _system_event(time: int, event: str) -> bytes:
-    """Encode a system event, the start or end of a part of the day: O, S, Q, M, E or C.
+    """Encode a system event, which starts or ends messages (O, C), system hours (S, E) or market hours (Q, M).
 
     >>> _system_event(5, "O").hex(" ", 1)
     '00 0c 53 00 00 00 00 00 00 00 00 00 05 4f'
@@ -252,7 +253,6 @@ def _stock_directory(time: int, locate: int, stock: str) -> bytes:
 
 
 def _trading_begins(time: int, locate: int, stock: str) -> bytes:
-    """Encode the message that starts trading in a stock."""
     parts = _headed("H", np.array([time]), np.array([locate]))
     parts["stock"], parts["state"], parts["reserved"], parts["reason"] = stock.ljust(8).encode(), b"T", b" ", b"    "
     return parts.tobytes()

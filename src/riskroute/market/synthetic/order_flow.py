@@ -1,10 +1,10 @@
 """Synthetic order flow of one symbol on one venue: target quotes, and orders that follow them.
 
-Quotes follow one fundamental price per stock. A venue quotes on its own around that price, with some noise and a
-mean-reverting spread, or it shares the best quotes of one market and is a few ticks behind at times.
+Quotes follow one fundamental price per stock. Either a venue quotes on its own around that price, with noise and a
+mean-reverting spread, or it follows the best quotes of one market, and is at times a few ticks worse.
 
-A book moves to its target quotes at the first event after they change: orders beyond the new quotes are executed or
-withdrawn, and new ones arrive. Between moves, a filled book has at least six levels per side and a minimum size at the
+At the first event after target quotes change, the book moves to them: orders beyond the new quotes are executed or
+withdrawn, and new orders arrive. Between moves, the book keeps at least six levels per side and a minimum size at the
 best price. `_simulate_order_flow` is plain Python; `_simulate_compiled` is the same function compiled.
 """
 
@@ -27,7 +27,7 @@ from riskroute.market.clock import SECOND
 from riskroute.market.synthetic.venues import REFERENCE_PRICE, SyntheticVenue, VenueOwnQuotes, VenueSharedQuotes
 
 BID, ASK = 0, 1
-_FEWEST_LEVELS = 6  # levels per side that withdrawals leave: one more than the paper's five
+_FEWEST_LEVELS = 6  # withdrawals leave at least this many levels per side, one more than the paper records
 _TICK = 0.01
 STEP = SECOND // 4  # nanoseconds between target quotes
 
@@ -35,17 +35,18 @@ STEP = SECOND // 4  # nanoseconds between target quotes
 _Messages = namedtuple("_Messages", "add attributed execute execute_at cancel delete replace trade")
 MESSAGE = _Messages(*map(ord, "AFECXDUP"))  # character codes of ITCH message types
 
-# Columns of a message: nanoseconds, type, side, price in ticks, shares, order number, number of the old order. Orders
-# are numbered from 0 as they arrive. A trade with a hidden order has order -1; only replacements have an old order.
+# Columns of a message: nanoseconds since midnight, type, side, price in ticks, shares, order number, number of the
+# replaced order. Orders are numbered from 0 as they arrive. A trade with a hidden order has order number -1, and all
+# messages except replacements have old order -1.
 _Columns = namedtuple("_Columns", "time kind side price size order old")
 COLUMN = _Columns(*range(7))
 
-# Entries of the state of a book; ``live``, ``levels`` and ``quoted`` have a second entry, for the asks.
+# Positions of entries in the state of a book; ``live``, ``levels`` and ``quoted`` have another entry for the asks.
 _StateColumns = namedtuple("_StateColumns", "now written created free live levels quoted")
 _STATE = _StateColumns(0, 1, 2, 3, 4, 6, 8)
 
 
-# As in `SyntheticVenue`; ``gap`` is the mean time between events, ``furthest`` the largest distance from the quote.
+# Fields of `SyntheticVenue`, the mean time between events, and the largest distance from the best price in ticks.
 _FlowParameters = namedtuple(
     "_FlowParameters",
     "gap orders lot top_size top_share reach furthest takers hidden partial replaced moved sweep pro_rata",
@@ -53,23 +54,23 @@ _FlowParameters = namedtuple(
 
 
 class _FlowBook(NamedTuple):
-    """A book of linked queues; level ``i`` has price ``low + i``. Orders occupy slots that are reused."""
+    """A book with a linked list of orders per level; level ``i`` has price ``low + i``. Slots of orders are reused."""
 
     parameters: _FlowParameters
     rng: Any
     state: Integers  # time, counters and quotes, see `_StateColumns`
     low: int
-    head: Integers  # ``(2, levels)``, as are ``tail`` and ``total``
+    head: Integers  # ``(2, levels)`` by side and level, as are ``tail`` and ``total``
     tail: Integers
     total: Integers
-    number: Integers  # ``(slots,)``, as are the next five
+    number: Integers  # ``(slots,)`` by slot, as are ``price`` to ``place``
     price: Integers
     size: Integers
     ahead: Integers
     behind: Integers
-    place: Integers  # in ``live``
-    live: Integers  # ``(2, slots)``, the slots in use
-    free: Integers  # ``(slots,)``, the other slots
+    place: Integers  # index of the slot in ``live``
+    live: Integers  # ``(2, slots)``, the slots in use, by side
+    free: Integers  # ``(slots,)``, the slots not in use
 
 
 @register_jitable
@@ -116,7 +117,6 @@ def _write(book: _FlowBook, out: Integers, kind: int, side: int, price: int, siz
 
 @register_jitable
 def _insert(book: _FlowBook, side: int, price: int, size: int) -> int:
-    """Append an order to its queue; return its number."""
     state, level = book.state, price - book.low
     state[_STATE.free] -= 1
     slot = book.free[state[_STATE.free]]
@@ -138,7 +138,6 @@ def _insert(book: _FlowBook, side: int, price: int, size: int) -> int:
 
 @register_jitable
 def _reduce(book: _FlowBook, side: int, slot: int, shares: int) -> None:
-    """Reduce an order; remove it at size 0."""
     state, level = book.state, book.price[slot] - book.low
     book.size[slot] -= shares
     book.total[side, level] -= shares
@@ -165,7 +164,7 @@ def _reduce(book: _FlowBook, side: int, slot: int, shares: int) -> None:
 
 @register_jitable
 def _can_spare(book: _FlowBook, side: int, slot: int, shares: int) -> bool:
-    """Return whether the book still meets its minimum without ``shares`` of an order."""
+    """Return whether the book keeps its minimum of levels and size at the best price without ``shares`` of an order."""
     price = book.price[slot]
     left = book.total[side, price - book.low] - shares
     if price == book.state[_STATE.quoted + side]:
@@ -175,7 +174,7 @@ def _can_spare(book: _FlowBook, side: int, slot: int, shares: int) -> bool:
 
 @register_jitable
 def _any_size(book: _FlowBook) -> int:
-    """Draw a size: one lot (50 %), several lots (20 %) or an odd lot."""
+    """Draw the size of an order: one lot (50 %), two to four lots (20 %) or 1 share to one lot (30 %)."""
     draw, lot = book.rng.random(), int(book.parameters.lot)
     if draw < 0.5:
         return lot
@@ -197,7 +196,7 @@ def _distance(book: _FlowBook) -> int:
 
 @register_jitable
 def _any_price(book: _FlowBook, side: int) -> int:
-    """Draw a price at or behind the best price; a new level if the side has too few."""
+    """Draw a price at or behind the best price; if the side has too few levels, one without orders."""
     best = book.state[_STATE.quoted + side]
     few = book.state[_STATE.levels + side] < _FEWEST_LEVELS
     if not few and book.rng.random() < book.parameters.top_share:
@@ -210,7 +209,7 @@ def _any_price(book: _FlowBook, side: int) -> int:
 
 @register_jitable
 def _wait(book: _FlowBook) -> None:
-    """Advance the clock by 1 to 21 microseconds, the reaction time of machines."""
+    """Advance the clock by the reaction time of an algorithm, 1 to 21 microseconds."""
     book.state[_STATE.now] += 1_000 + int(book.rng.random() * 20_000)
 
 
@@ -228,7 +227,7 @@ def _delete(book: _FlowBook, out: Integers, side: int, slot: int) -> None:
 
 @register_jitable
 def _delete_any(book: _FlowBook, out: Integers, side: int, kept: int) -> bool:
-    """Delete a dispensable order that is not at price ``kept``, in up to four tries; return whether one was deleted."""
+    """Try up to four random orders, and delete the first that the book can spare and whose price is not ``kept``."""
     for _ in range(4):
         slot = book.live[side, int(book.rng.random() * book.state[_STATE.live + side])]
         if book.price[slot] != kept and _can_spare(book, side, slot, book.size[slot]):
@@ -292,7 +291,7 @@ def _event(book: _FlowBook, out: Integers) -> None:
 
 @register_jitable
 def _leave(book: _FlowBook, out: Integers, side: int, old: int) -> None:
-    """Clear the levels from ``old`` to the new best price: sometimes execute the first; withdraw or move the others."""
+    """Clear the levels from ``old`` to the new best price: execute the first at times, withdraw or move the others."""
     swept = book.rng.random() < book.parameters.sweep
     for price in range(old, book.state[_STATE.quoted + side], -1 if side == BID else 1):
         level = price - book.low
@@ -328,8 +327,7 @@ def _restore(book: _FlowBook, out: Integers, side: int) -> None:
 
 @register_jitable
 def _move(book: _FlowBook, out: Integers, bid: int, ask: int) -> None:
-    """Move the book to new quotes."""
-    # A message behind the best prices comes first: sampled books often fall on the first message after a pause, which
+    # The first message is behind the best prices: sampled books often end with the first message after a pause, which
     # must not be in the middle of a move.
     state, side = book.state, int(book.rng.random() * 2)
     old_bid, old_ask = state[_STATE.quoted + BID], state[_STATE.quoted + ASK]
@@ -355,7 +353,7 @@ def _simulate_order_flow(
     low, high = quotes[:, BID].min(), quotes[:, ASK].max()
     book = _empty_book(parameters, rng, low - margin, high - low + 2 * margin + 1)
     state, out = book.state, np.empty((4096, len(COLUMN)), np.int64)
-    room = 4 * len(book.free)  # a move may withdraw every order and add as many
+    room = 4 * len(book.free)  # a move of the quotes may withdraw every order and add as many
     state[_STATE.now], state[_STATE.quoted + BID], state[_STATE.quoted + ASK] = begin, quotes[0, BID], quotes[0, ASK]
     for i in range(2 * parameters.orders):
         size = max(_any_size(book), parameters.top_size)
@@ -380,7 +378,10 @@ _simulate_compiled = njit(cache=True)(_simulate_order_flow)
 
 
 def _fundamental_price(seed: int, symbol: str, steps: int) -> Floats:
-    """Return the price path of a stock in dollars, ``(steps,)``, four per second, with a common and an own factor."""
+    """Return the price path of a stock in dollars, ``(steps,)``, four steps per second.
+
+    Moves are the sum of a factor that all stocks share and one of the stock.
+    """
     common, own = (
         np.random.default_rng(seed_stream(seed, "synthetic price", name)).standard_normal(steps)
         for name in ("", symbol)
@@ -401,7 +402,7 @@ def _ornstein_uhlenbeck(rng: np.random.Generator, steps: int, memory: float) -> 
 
 
 def _follow(values: Floats, patience: float) -> Integers:
-    """Round ``values`` with hysteresis: move to the nearest integer when off by more than ``patience``.
+    """Round ``values`` with hysteresis: keep the last integer until a value is more than ``patience`` away from it.
 
     >>> _follow(np.array([5.2, 5.9, 6.6, 6.1, 5.7]), 1.0).tolist()
     [5, 5, 7, 7, 6]
@@ -415,7 +416,6 @@ def _follow(values: Floats, patience: float) -> Integers:
 
 
 def _target_quotes(seed: int, venue: SyntheticVenue, symbol: str, steps: int) -> Integers:
-    """Return the target quotes of a venue, best bid and ask in ticks, ``(steps, 2)``, four per second."""
     if isinstance(venue.quotes, VenueSharedQuotes):
         return _shared_quotes(seed, venue.name, venue.quotes, symbol, steps)
     return _own_quotes(seed, venue.name, venue.quotes, symbol, steps)
@@ -428,7 +428,7 @@ def _own_quotes(seed: int, venue: str, quotes: VenueOwnQuotes, symbol: str, step
         np.random.default_rng(seed_stream(seed, f"synthetic {part}", venue, symbol)) for part in ("noise", "spread")
     )
     middle = price / _TICK + scale * 0.005 * _ornstein_uhlenbeck(noise, steps, 30.0)
-    # At least 0.2 ticks: a spread that never changes would leave no variance to estimate.
+    # The deviation is at least 0.2 ticks: a constant spread would leave no variance to estimate.
     level, deviation = scale * quotes.half_spread, max(scale * quotes.spread_deviation, 0.2)
     log_variance = math.log1p((deviation / level) ** 2)
     logs = math.sqrt(log_variance) * _ornstein_uhlenbeck(spread, steps, 120.0) - log_variance / 2

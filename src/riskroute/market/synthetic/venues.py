@@ -11,15 +11,16 @@ from riskroute.core.errors import InputError
 from riskroute.core.validation import LONGEST_VENUE, as_name, instance_of, one_of, real_number, whole_number
 from riskroute.market.queue_fills import MATCHING_RULES
 
-REFERENCE_PRICE = 270.0  # dollars; spreads are stated at this price and scale with the price of a stock
+REFERENCE_PRICE = 270.0  # dollars; spreads are stated for a stock at this price, and scale with a stock's price
 
 
 @dataclass(frozen=True)
 class VenueOwnQuotes:
-    """A venue that quotes on its own; all amounts are in dollars at the `REFERENCE_PRICE`.
+    """Quotes of a venue on its own; all amounts are in dollars for a stock at the `REFERENCE_PRICE`.
 
-    The half-spread has mean ``half_spread`` and standard deviation ``spread_deviation`` over time. Quotes move if
-    the target spread or mid is more than ``spread_patience`` or ``price_patience`` away from the quoted one.
+    Over time the half-spread has mean ``half_spread`` and standard deviation ``spread_deviation``. Quotes change when
+    the target spread is more than ``spread_patience`` from the quoted spread, or the target mid more than
+    ``price_patience`` from the quoted mid.
     """
 
     half_spread: float
@@ -34,10 +35,10 @@ class VenueOwnQuotes:
 
 @dataclass(frozen=True)
 class VenueSharedQuotes:
-    """A venue that shares the best quotes of a market with others, and is a few ticks behind at times.
+    """Quotes of a venue that follows the best quotes of a market, and is at times a few ticks worse.
 
-    ``at_best`` is the fraction of time that the venue quotes the best price of a side, ``memory`` the time constant of
-    its distance from this price, in seconds.
+    ``at_best`` is the fraction of time in which the venue quotes the best price of a side. ``memory`` is the time
+    constant, in seconds, of the venue's distance from this price.
     """
 
     at_best: float
@@ -52,11 +53,11 @@ class VenueSharedQuotes:
 class SyntheticVenue:
     """Parameters of a synthetic venue."""
 
-    name: str  # market identifier code
+    name: str  # market identifier code (MIC)
     file_name: str  # name of its file, with ``strftime`` codes for the date
     matching: str  # price-time or pro-rata
     quotes: VenueOwnQuotes | VenueSharedQuotes  # model of its best bid and offer
-    events_per_second: float  # per symbol; moves of the quotes add further messages
+    events_per_second: float  # number of events per symbol; changes of the quotes cause further messages
     orders: int  # typical number of orders per side
     lot: int  # typical size of an order
     top_size: int  # minimum size at the best price, in shares
@@ -64,10 +65,10 @@ class SyntheticVenue:
     reach: float = 6.0  # mean distance of other orders from the best price, in ticks
     takers: float = 0.02  # fraction of events that are aggressive orders
     hidden: float = 0.007  # fraction of events that are trades with hidden orders
-    partial: float = 0.015  # fraction of events that are partial cancels
-    replaced: float = 0.045  # fraction of events that are replacements
-    moved: float = 0.06  # fraction of the orders withdrawn by a move that return at another price
-    sweep: float = 0.1  # probability that a move executes, not withdraws, the orders at the old best price
+    partial: float = 0.015  # fraction of events that cancel part of an order
+    replaced: float = 0.045  # fraction of events that replace an order
+    moved: float = 0.06  # fraction of the orders withdrawn when quotes change that return at another price
+    sweep: float = 0.1  # probability that a change of quotes executes the orders at the old best price
 
     def __post_init__(self) -> None:
         as_name("name", self.name, longest=LONGEST_VENUE)
@@ -93,7 +94,7 @@ class SyntheticVenue:
             raise InputError(f"takers, hidden, partial and replaced of {self.name} must sum to at most 1")
 
 
-# The paper's three venues: deep and conventional, thin and pro-rata, inverted fees with a wide and steady spread.
+# The paper's three venues: XNAS is deep, XPSX is thin and pro-rata, XBOS has inverted fees and a wide, steady spread.
 DEFAULT_VENUES = (
     SyntheticVenue(
         name="XNAS",
@@ -135,7 +136,7 @@ DEFAULT_VENUES = (
 
 @dataclass(frozen=True)
 class SyntheticVenuePreset:
-    """A synthetic market: venues, stocks, and taker and maker fees by venue in dollars per share."""
+    """A synthetic market: venues, stocks, and the taker and maker fee of each venue in dollars per share."""
 
     name: str
     venues: tuple[SyntheticVenue, ...]
@@ -160,8 +161,8 @@ def _comparable(name: str, at_best: float, memory: float, lot: int, top_size: in
     )
 
 
-# ``paper``: three venues with very different spreads. ``comparable``: five that take turns at the best price. Fees
-# resemble those of US venues: three pay makers, one is nearly free, one pays takers.
+# ``paper``: three venues with very different spreads. ``comparable``: five venues that take turns at the best price,
+# with fees like those of US venues: three pay rebates to makers, one is nearly free, one pays rebates to takers.
 PRESETS = {
     "paper": SyntheticVenuePreset(
         name="paper",

@@ -1,1 +1,1 @@
-"""Certified designs over allocation sets too large to list."""
+"""Designs over allocation sets too large to list, with proven bounds on the leverage."""

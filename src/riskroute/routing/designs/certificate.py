@@ -9,8 +9,8 @@ a sum over slots plus a quadratic form in a few sums. On a part of the set, the 
 function of the sums: by the chord over the range of the sums where it is convex, by a tangent where it is concave. The
 remainder is separable, and dynamic programming finds its exact maximum over the part: an upper bound on every leverage
 there. A part whose bound is too high is split at the largest (second largest ..) amount of a group, which narrows the
-ranges, until every part is below the target or the work limit is reached. The bound returned holds for all allocations
-either way.
+ranges, until every part is below the target or the work limit is reached. Even then, the bound returned holds for all
+allocations.
 
 Tables have one entry per unit if there are few units. Otherwise they are laid out on a grid of about a thousand steps,
 so that the cost of the proof does not depend on the order size. The maxima then hold for all fractional amounts, and
@@ -19,11 +19,11 @@ rounded up or down, and rounding lowers a function whose second derivative is at
 squared steps.
 
 `certify_by_majorant` needs no symmetry. A leverage is a quadratic form ``f' P f`` of the features, two per slot. ``P``
-is increased until one block per slot is left: the form is then a sum over slots, and its maximum is bounded by its
-Lagrangian dual, with a multiplier per unit. Three steps keep the increase small. The amounts sum to the units, so any
-multiple of the square of their sum is constant. In the few directions in which slots are most coupled, the square is
-bounded by its chord over its range. The rest is covered by enlarging the blocks a little. For survivors of a cut, any
-non-negative multiple of the excess over its limit may be subtracted: no member exceeds the limit.
+is replaced by a larger matrix with one ``(2, 2)`` block per slot. The form is then a sum over slots, and its
+Lagrangian dual bounds its maximum. Three steps keep the larger matrix close to ``P``. The sum of all amounts is fixed,
+so any multiple of its square is a constant. In the few directions that couple slots most, the square is bounded by its
+chord over its range. Slightly larger blocks cover the remaining coupling. If a cut limits a score, any non-negative
+multiple of the score's excess over the limit may be subtracted, since no survivor exceeds the limit.
 """
 
 from __future__ import annotations
@@ -43,19 +43,19 @@ from riskroute.routing.designs.symmetry import Orbit, SymmetricInformation, Symm
 from riskroute.routing.lattice import Lattice
 from riskroute.routing.separable import convolve
 
-# Per group, the ranges of its largest amounts, in descending order; all other amounts are below the last of them.
+# Per group, the ranges of its largest amounts, in descending order; no other amount exceeds the last range.
 Part = tuple[tuple[tuple[int, int], ...], ...]
 
 # Cost per unit and per squared unit of every slot, and the limit on their sum.
 _LinearCut = tuple[Vector, Vector, float]
 
-_GRID = 1000  # minimum number of steps into which many units are divided; small caps need more
-_CAP_STEPS = 60  # minimum steps of the smallest cap
+_GRID = 1000  # minimum number of steps of a grid over the units of an order; small caps need more steps
+_CAP_STEPS = 60  # minimum number of steps of the grid up to the smallest cap
 
 
 @dataclass(frozen=True)
 class _Certificate:
-    """Upper ``bound`` on all leverages, and the orbits ``found`` by the search with their leverages."""
+    """Upper ``bound`` on all leverages, and the orbits ``found`` by the search, each with its leverage."""
 
     bound: float
     found: list[tuple[float, Orbit]]
@@ -64,7 +64,7 @@ class _Certificate:
 def certify(information: SymmetricInformation, target: float, max_parts: int) -> _Certificate:
     """Bound the largest leverage, if possible by ``target``, with at most ``max_parts`` parts.
 
-    The search stops early at a leverage above the target: then the design, not the proof, must be improved.
+    The search stops at an allocation whose leverage exceeds the target, since it refutes the design.
     """
     search = _Search(information)
     numbers = itertools.count()
@@ -123,7 +123,7 @@ class _Grid:
         units = np.floor(wanted + 1e-9).astype(np.int64)
         for k in np.argsort(np.round(units - wanted, 6), kind="stable"):
             units[k] += min(1, int(caps[k] - units[k]), self.groups.units - int(units.sum()))
-        for k in range(len(units)):  # caps were rounded up to whole steps
+        for k in range(len(units)):  # units are missing where a cap was rounded up to whole steps
             units[k] += min(int(caps[k] - units[k]), self.groups.units - int(units.sum()))
         ends = np.cumsum([len(group) for group in amounts])[:-1]
         return tuple(tuple(sorted(group.tolist(), reverse=True)) for group in np.split(units, ends))
@@ -169,7 +169,7 @@ class _Search:
         known = total * width / np.linalg.norm(total * width)
         free = np.linalg.svd(known[None, :])[2][1:]  # orthonormal rows, orthogonal to the known direction
         basis = width[:, None] * free.T
-        # relative to the sums of one member, directions that hardly vary contribute next to nothing
+        # sums are relative to one member's, so directions that hardly vary contribute next to nothing
         orbit = self._maximum(whole, np.zeros(count), own=False)[1]
         if orbit is None:
             raise InputError("the allocation set is empty: no allocation satisfies the bounds")
@@ -278,7 +278,7 @@ class _Search:
             return 0.0
         if bend[2] > 0:
             first = flattest - math.sqrt(flattest**2 - bend[0] / (6 * bend[2])) - step
-            if first > low * step and first > 0:  # concave only for large amounts, which few slots reach
+            if first > low * step and first > 0:  # the terms are concave only for large amounts, which few slots reach
                 copies = min(copies, int(self.groups.units / (first * self.groups.scales[g])))
         return float(copies * concave * step**2 / 8)
 
@@ -291,7 +291,7 @@ class _Search:
             sum(low for low, _ in ranges) + self.groups.lows[g] * (len(self.groups.members[g]) - len(ranges))
             for g, ranges in enumerate(part)
         )
-        gap = 0 if self.grid.step == 1 else 1  # halves of fractional amounts have a common end
+        gap = 0 if self.grid.step == 1 else 1  # on a grid, both halves of a range include its middle
         widest, chosen = 0.0, None
         for g, ranges in enumerate(part):
             positions = list(enumerate(ranges))
@@ -363,12 +363,12 @@ class _Power:
 
 
 def certify_by_majorant(lattice: Lattice, whitening: Matrix, cut: _LinearCut | None = None) -> float:
-    """Bound ``|f @ whitening|^2`` over all vectors of the lattice, or those that pass a cut.
+    """Return an upper bound on ``|f @ whitening|^2`` over all vectors ``v`` of the lattice, or those that pass a cut.
 
-    Features ``f`` are ``(v, v^2)`` of amounts in units, all ``v`` first; ``whitening`` is ``(2 m, r)``.
+    Features ``f`` are ``(v, v^2)`` in units, first all ``v``, then all squares; ``whitening`` is ``(2 m, r)``.
     """
     form = _Form(lattice, whitening, cut)
-    tried = {price: form.bound(price) for price in (-4.0, -2.0, -1.0, -0.5, 0.0, 0.5, 1.0)}  # multipliers
+    tried = {price: form.bound(price) for price in (-4.0, -2.0, -1.0, -0.5, 0.0, 0.5, 1.0)}  # by multiplier
     for width in (0.5, 0.25):
         best = min(tried, key=lambda price: tried[price])
         for price in (best * (1 - width), best * (1 + width)):
@@ -389,7 +389,7 @@ class _Form:
         units = np.concatenate([scale, scale**2])[interleaved]
         white = whitening[interleaved] * units[:, None]
         self.form = white @ white.T
-        self.form += 1e-10 * float(np.trace(self.form)) * np.eye(2 * slots)  # slots fixed at zero have no information
+        self.form += 1e-10 * float(np.trace(self.form)) * np.eye(2 * slots)  # slots fixed at zero have zero blocks
         self.total = np.zeros(2 * slots)
         self.total[::2] = scale / lattice.units  # sum of amounts over units: always one
         pairs = np.arange(2 * slots).reshape(slots, 2)

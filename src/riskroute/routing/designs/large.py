@@ -1,13 +1,14 @@
-"""Certified designs over allocation sets of any size.
+"""Designs with proven leverage bounds over allocation sets of any size.
 
-Three steps: optimal weights on the orbits known so far (`symmetry`); a proof over every allocation, or an allocation
-that refutes it and joins the orbits (`certificate`); a few allocations with nearly the same information (`support`).
-The bound returned is the proven one times the factor by which leverages may grow in the last step.
+A design takes three steps. `symmetry` finds optimal weights on the known orbits (allocations up to permutations of
+equal slots). `certificate` proves a bound for every allocation, or finds one that refutes it; its orbit is added, and
+the first step repeats. `support` selects a few allocations with nearly the same information. The bound returned is the
+proven one times the factor by which leverages may grow in the last step.
 
-Sets with many kinds of slots have next to no symmetry. A search finds their candidates: allocations with some slots
-full and others sharing the rest evenly, and then those farthest along the gradient of the leverage. A leverage is
-convex, so following its gradient never lowers it. The design on these candidates is close to optimal on the whole set;
-the proven bound is looser (`certify_by_majorant`).
+Sets with many kinds of slots have next to no symmetry. A search then finds candidates: allocations that fill some slots
+and spread the rest evenly over others, and allocations farthest along the gradient of the leverage. The leverage is
+convex, so a step along its gradient never lowers it. A design on these candidates is close to optimal on the whole set;
+its proven bound is looser (`certify_by_majorant`).
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ from riskroute.routing.designs.symmetry import Orbit, SymmetricInformation, Symm
 from riskroute.routing.lattice import Lattice
 from riskroute.routing.separable import greedy_separable, maximise_tables, minimise_one_concave, tabulate_separable
 
-OUTSIDE = 1e-6  # features are of order one, so a larger component is not rounding
-MOST_KINDS = 4  # with more kinds of slots, symmetry reduces the problem too little
+OUTSIDE = 1e-6  # features are of order one, so a component above this is not a rounding error
+MOST_KINDS = 4  # with more kinds of slots (slots with equal bounds), symmetry reduces the problem too little
 
 
 def large_design(lattice: Lattice, tolerance: float) -> Design:
@@ -47,7 +48,6 @@ def large_design(lattice: Lattice, tolerance: float) -> Design:
 
 
 def _design_from_zero(lattice: Lattice, tolerance: float) -> Design:
-    """Return a design over a lattice whose minimums are all zero."""
     groups = SymmetryGroups.of(lattice.units, lattice.lows, lattice.highs)
     if len(groups) > MOST_KINDS and (found := _asymmetric_design(lattice, tolerance)) is not None:
         return found
@@ -70,13 +70,13 @@ def _design_from_zero(lattice: Lattice, tolerance: float) -> Design:
             break
         orbits = sorted(known | refuting)
     if best is None:
-        raise DesignError("design did not find orbits that span every allocation")
+        raise DesignError("no design: 60 rounds of search found no orbits that span every allocation")
     bound, information, orbits, weights = best
     rank = information.rank
     limit = rank * (rank + 1) // 2
     points, fitted, price = explicit_support(information, orbits, weights, limit, 1 + tolerance / 4)
     if not np.isfinite(price):
-        raise DesignError(f"design could not be written as {limit} allocations that span all {rank} directions")
+        raise DesignError(f"no design: found no {limit} allocations that span all {rank} directions of the features")
     return Design(points, fitted, bound * price * (1 + 1e-9), rank)
 
 
@@ -101,10 +101,10 @@ def _outside(information: SymmetricInformation, lattice: Lattice) -> Orbit | Non
 
 
 def _first_orbits(lattice: Lattice, groups: SymmetryGroups) -> list[Orbit]:
-    """Return initial orbits: some slots full and others sharing the rest evenly, and random ones, to span all.
+    """Return initial orbits: some that fill a few slots and spread the rest evenly over others, and random ones.
 
-    Under an invariant design the largest leverages are of the first kind: the slots' own terms are convex in an amount,
-    then concave, then convex again, so amounts are equal or at an end of their range.
+    Under an invariant design, the first kind has the largest leverages. A slot's own term is convex, then concave, then
+    convex again in its amount, so the amounts of a maximum are equal or at an end of their range.
     """
     rng = np.random.default_rng(0)
     slots = len(lattice.lows)
@@ -114,7 +114,7 @@ def _first_orbits(lattice: Lattice, groups: SymmetryGroups) -> list[Orbit]:
         orders += [rng.permutation(slots) for _ in range(8 * len(groups))]
     for order in orders:
         for count in _counts(1, slots):
-            cost = np.full(slots, 10.0)  # preferred slots share evenly, the others take the excess
+            cost = np.full(slots, 10.0)  # the first ``count`` slots share evenly, the others take what exceeds caps
             cost[order[:count]] = 0.0
             steep = np.where(cost == 0, 1.0 / lattice.units, 10.0)
             orbits.add(groups.orbit(greedy_separable(100 * cost, steep, lattice.units, lattice.lows, lattice.highs)))
@@ -152,10 +152,10 @@ def _counts(first: int, last: int) -> list[int]:
 
 
 def _asymmetric_design(lattice: Lattice, tolerance: float) -> Design | None:
-    """Return a design near ``(1 + tolerance) * rank`` on candidates, bounded for every vector; None if none span."""
+    """Return a design on candidates, with a leverage bound for every vector; None if they do not span all features."""
     highs, units = np.minimum(lattice.highs, lattice.units), lattice.units
     scale = np.maximum(highs, 1).astype(np.float64)
-    tolerance = max(tolerance, 0.1)  # finer is not worth solving for: candidates are only some of the members
+    tolerance = max(tolerance, 0.1)  # a smaller one is not worth solving for: candidates are a sample
     rng = np.random.default_rng(0)
     candidates = np.unique(_first_candidates(highs, units, rng), axis=0)
     weights, goal = np.ones(len(candidates)), 0.5  # goal: excess of the first, rough design
@@ -181,7 +181,7 @@ def _asymmetric_design(lattice: Lattice, tolerance: float) -> Design | None:
 
 
 def _first_candidates(highs: Units, units: int, rng: np.random.Generator) -> Units:
-    """Return vectors in which some slots are full and others share the rest evenly, and some with one unit moved."""
+    """Return vectors that fill some slots and spread the rest over others, some of them also with one unit moved."""
     slots, patterns = len(highs), 6
     rows = []
     for k in range(slots):
@@ -202,7 +202,7 @@ def _first_candidates(highs: Units, units: int, rng: np.random.Generator) -> Uni
 
 @njit(cache=True)
 def _filled(order: Units, full: int, even: int, highs: Units, units: int) -> Units:
-    """Fill ``full`` slots one by one while units last, share the rest evenly over ``even`` more, then over all."""
+    """Fill the first ``full`` slots of ``order``, then spread the rest evenly over the next ``even``, then over all."""
     chosen = np.zeros(len(highs), dtype=np.int64)
     left = units
     for k in order[:full]:
@@ -265,7 +265,7 @@ def _near_best(linear: Vector, square: Vector, highs: Units, units: int) -> Unit
             high = price
     chosen, more = _choices(linear, square, highs, high), _choices(linear, square, highs, low)
     left = units - chosen.sum()
-    for most in (more, highs):  # first the slots on the verge of choosing more
+    for most in (more, highs):  # first the slots that take more at a slightly lower price
         for k in range(len(highs)):
             taken = min(left, max(most[k] - chosen[k], 0))
             chosen[k] += taken

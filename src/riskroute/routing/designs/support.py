@@ -1,20 +1,20 @@
 """Explicit support of an invariant design: allocations with weights.
 
-An orbit stands for all its permutations, which may be astronomically many. A few families per orbit are nearly as
-informative, with weights fitted so that the explicit information matrix is close to the invariant one: if the invariant
-matrix is at most ``1 / s`` times the explicit one (in the Loewner order), no leverage grows by more than ``1 / s``.
-In coordinates in which the invariant matrix is the identity, ``s`` is the smallest eigenvalue of the explicit one, so
-the loss is known exactly. Every family has one weight, and there are at most a few hundred families, so neither time
-nor memory grows with the square of the number of allocations.
+An orbit stands for all permutations of its amounts, which may be astronomically many. A few *families* of allocations
+per orbit are nearly as informative. Their weights are fitted so that the explicit information matrix is close to the
+invariant one: if the invariant matrix is at most ``1 / s`` times the explicit one (in the Loewner order), no leverage
+grows by more than a factor of ``1 / s``. In coordinates in which the invariant matrix is the identity, ``s`` is the
+smallest eigenvalue of the explicit matrix, so the factor is known exactly. Every family has one weight, and there are
+at most a few hundred families, so neither time nor memory grows with the square of the number of allocations.
 
-A family is the set of cyclic shifts of one arrangement of an orbit's amounts. A design needs only the orbit's second
-moments: how often any two amounts meet in any two slots. Shifts visit every slot equally often; which amounts meet at
-which distance depends on the arrangement, and several arrangements together suffice if these meetings are the same at
-every distance, as in a difference family. Arrangements are therefore improved jointly, by swapping two slots of one of
-them where that makes the meetings more even.
+A family is the set of cyclic shifts of one arrangement of an orbit's amounts over the slots. A design depends only on
+second moments: how often any two amounts *meet* in any two slots. Over all shifts, every amount visits every slot
+equally often, but which amounts meet at which distance depends on the arrangement. As in a difference family, several
+arrangements together are as good as the orbit if their meetings are equally frequent at every distance. Swaps of two
+slots of one arrangement therefore make the meetings of all arrangements more even.
 
-Results do not depend on the processor: arrangements are whole numbers, swaps that gain no more than a rounding error
-are not made, and the weights, the unique solution of a strictly convex problem, are rounded at the end.
+Results do not depend on the processor. Arrangements are whole numbers, swaps that gain no more than a rounding error
+are not made, and the weights, the unique solution of a strictly convex problem, are rounded.
 """
 
 from __future__ import annotations
@@ -32,7 +32,6 @@ from riskroute.routing.designs.symmetry import Orbit, SymmetricInformation, Symm
 
 
 def _orbit_size(orbit: Orbit) -> int:
-    """Return the number of allocations of an orbit: a product of multinomial coefficients."""
     total = 1
     for amounts in orbit:
         total *= math.factorial(len(amounts))
@@ -44,7 +43,7 @@ def _orbit_size(orbit: Orbit) -> int:
 def _balanced_families(
     information: SymmetricInformation, orbits: Sequence[Orbit], weights: Vector, count: int, seed: int
 ) -> list[Units]:
-    """Return about ``count`` disjoint families, each ``(n, m)`` in units, at least one of each weighted orbit."""
+    """Return about ``count`` disjoint families, each ``(n, m)`` in units, with at least one family per orbit."""
     groups = information.groups
     rng = np.random.default_rng(seed)
     shifts = _family_length(groups)
@@ -70,12 +69,11 @@ def _balanced_families(
 
 
 def _arranged(orbit: Orbit, rng: np.random.Generator) -> Units:
-    """Return the amounts of an orbit group by group, shuffled within each group."""
     return np.concatenate([rng.permutation(np.array(amounts, dtype=np.int64)) for amounts in orbit])
 
 
 def _every_family(orbit: Orbit, shifted: Units, rng: np.random.Generator) -> list[Units]:
-    """Return one arrangement of every family of a small orbit."""
+    """Return arrangements of a small orbit whose families cover it: one arrangement per family."""
     size = _orbit_size(orbit)
     seen: set[bytes] = set()
     arrangements = []
@@ -120,7 +118,7 @@ def _levels(information: SymmetricInformation, amounts: Units) -> tuple[Units, V
 
 
 def _whitened(first: Vector, second: Vector, covariance: Vector) -> Vector:
-    """Whiten two coordinates by elimination; one without variance becomes zero."""
+    """Whiten two coordinates by elimination; a coordinate without variance becomes zero."""
     (a, b), (_, d) = covariance.tolist()
     if a <= 0:
         return np.zeros((len(first), 2))
@@ -130,7 +128,7 @@ def _whitened(first: Vector, second: Vector, covariance: Vector) -> Vector:
 
 
 def _shared_out(weights: Vector, count: int, most: Sequence[int]) -> Integers:
-    """Apportion ``count`` in proportion to weights, at least one and at most ``most`` each."""
+    """Apportion ``count`` in proportion to weights: part ``k`` is at least one and at most ``most[k]``."""
     part = np.ones(len(weights), dtype=np.int64)
     while (left := count - int(part.sum())) > 0:
         free = np.array([n < limit for n, limit in zip(part.tolist(), most, strict=True)])
@@ -193,7 +191,7 @@ def _spread_meetings(
                 _add(change[g, (s - t) % modulus], now, was, -weights[j])
             gain += (1.0 if h == g else 2.0) * modulus * _lowered(total[g, h], change[h], modulus)
             start += sizes[h]
-        if gain > 1e-9:  # sums of squares are about one: less is rounding
+        if gain > 1e-9:  # sums of squares are about one, so a smaller gain is a rounding error
             level[j, s], level[j, t] = level[j, t], level[j, s]
             amounts[j, s], amounts[j, t] = amounts[j, t], amounts[j, s]
             for h in range(len(sizes)):
@@ -232,7 +230,6 @@ def _meetings(level: Units, values: Vector, weights: Vector, sizes: Units) -> Ve
 
 @njit(cache=True)
 def _common(a: int, b: int) -> int:
-    """Return the greatest common divisor."""
     while b:
         a, b = b, a % b
     return a
@@ -274,12 +271,12 @@ def explicit_support(
 ) -> tuple[Units, Vector, float]:
     """Return allocations ``(n, m)`` in units, ``n <= limit``, their weights, and the factor by which leverages grow.
 
-    The number of families grows until the factor is at most ``enough``; if ``limit`` prevents that, the best are
-    selected from many more.
+    The number of families grows until the factor is at most ``enough``. If ``limit`` prevents that, many more families
+    are built and the best of them selected.
     """
     used = np.flatnonzero(weights > 1e-9)
     kept, shares = [orbits[i] for i in used], weights[used]
-    allowed = min(limit, 30_000)  # more would take too long; the factor accounts for it
+    allowed = min(limit, 30_000)  # more allocations would take too long; the growth factor includes this loss
     shifts = _family_length(information.groups)
     most = allowed // shifts
     every = sum(-(-_orbit_size(orbit) // shifts) for orbit in kept)
@@ -356,11 +353,11 @@ def _fitted(groups: SymmetryGroups, families: list[Units], root: Vector, limit: 
 
 
 def _closest(gram: Vector, own: Vector) -> Vector:
-    """Return non-negative weights, summing to one, that minimise ``w' gram w / 2 - own . w``: the closest matrix."""
-    ridged = gram + np.diag(1e-7 * np.diag(gram))  # makes the weights unique
+    """Return the minimiser ``w >= 0`` of ``w' gram w / 2 - own . w``, scaled to sum to one."""
+    ridged = gram + np.diag(1e-7 * np.diag(gram))  # the small ridge makes the weights unique
     lower = np.linalg.cholesky(ridged)
     weights, _ = scipy.optimize.nnls(lower.T, np.linalg.solve(lower, own))
-    return on_canonical_grid(weights / weights.sum(), 2.0**40)  # fine enough for any tolerance
+    return on_canonical_grid(weights / weights.sum(), 2.0**40)  # this grid is fine enough for any tolerance
 
 
 def _features(groups: SymmetryGroups, allocations: Units) -> Vector:

@@ -1,8 +1,8 @@
 """Symmetry of allocation sets, and optimal designs that are invariant under it.
 
 Slots with the same smallest and largest amount form a *group*. Some optimal design is invariant under permutations
-within groups, and depends only on a few power sums. With ``y = v / high`` (leverages do not depend on the unit of each
-group) and ``p_r = sum y^r`` over a group of ``m`` slots, the features ``(y, y^2)`` of an allocation split into
+within groups, and its information matrix depends only on a few power sums. With ``y = v / high`` (rescaling the amounts
+of a group changes no leverage) and ``p_r = sum y^r`` over a group of ``m`` slots, the features ``(y, y^2)`` split into
 
 - the group totals ``t = (p_1, p_2) / sqrt(m)``, two numbers per group, and
 - the deviations from the group's average, with second moments
@@ -100,7 +100,7 @@ class _OrbitMoments:
 
 @dataclass(frozen=True)
 class SymmetricInformation:
-    """Block-diagonal information matrix of an invariant design; its blocks may be singular."""
+    """Block-diagonal information matrix of an invariant design; inverses of singular blocks are pseudo-inverses."""
 
     groups: SymmetryGroups
     totals: Matrix  # M0, (2 G, 2 G)
@@ -210,7 +210,6 @@ def _line_search(
 
 
 def _log_det(information: SymmetricInformation) -> float:
-    """Return ``log det`` on the range."""
     root, others = information.roots()
     total = -_log_volume(root)
     for r, m in zip(others, information.groups.sizes, strict=True):
