@@ -328,7 +328,8 @@ def traded(case: Case) -> tuple[list[Sent], OrderOutcome]:
     found = []
     for child in children:
         one = child.order
-        limit = 0 if one.limit in (None, worst) or one.kind == "limit" else one.limit
+        collared = one.limit is None or abs(one.limit - worst) < CENT  # on the closest tick inside the collar
+        limit = 0 if collared or one.kind == "limit" else one.limit
         found.append(Sent(one.kind, one.place, one.quantity, limit or 0, child.filled))
     engine.close()
     (settled,) = [event for _, event in log_events_after(MemoryLog(store)) if isinstance(event, Settled)]

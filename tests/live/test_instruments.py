@@ -57,7 +57,7 @@ def config(instruments: dict[str, Any], **more: Any) -> LiveConfig:
 
 # exact numbers
 
-steps = st.sampled_from(["0.00000001", "0.00001", "0.001", "0.25", "0.5", "1", "5", "100", "1000000"])
+steps = st.sampled_from(["0.00000001", "0.00001", "0.001", "0.25", "0.4", "1", "3", "100", "1000000"])
 ticks = st.sampled_from(["0.000000001", "0.000000003", "0.0001", "0.01", "0.0625", "0.25", "1", "100"])
 multipliers = st.sampled_from(["1", "0.001", "0.1", "3", "50", "1000", "12500000"])
 
@@ -221,11 +221,12 @@ def test_children_are_multiples_of_the_lot_and_no_smaller_than_the_minimum(
     engine = world.start(router)
     for venue in world.venues.values():
         venue.market.hidden = {"P": 37}  # type: ignore[attr-defined]  # a simulated market
-    terms = terms_of(instrument_of(lot=lot, minimum_quantity=least))
+    terms = terms_of(instrument_of(lot=lot, minimum_quantity=least, tick="0.05"))
     engine.submit(parent_order(quantity=quantity, terms=terms, deadline=START + 3 * NANO))
     world.pass_time(8)
     children = [there.child for venue in world.venues.values() for there in venue.children.values()]
     assert all(child.quantity % lot == 0 and child.quantity >= least for child in children)
+    assert all(child.limit is not None and child.limit % (5 * CENT) == 0 for child in children)
     parent = world.state.parents["one"]
     assert parent.settled
     left = quantity - parent.filled

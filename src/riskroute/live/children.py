@@ -237,7 +237,8 @@ class _Making:
     ) -> None:
         self.maker, self.order, self.plan, self.quotes, self.sent, self.now = maker, order, plan, quotes, children, now
         self.sign, self.own, self.too_late = order.sign, own, ""
-        self.worst = maker.collar(order.mid // order.scale.unit, self.sign)
+        self.tick = order.scale.tick
+        self.worst = self._on_tick(maker.collar(order.mid // order.scale.unit, self.sign))
         if order.limit is not None:
             self.worst = self._no_worse(order.limit)
         self.context = maker.context(order)
@@ -352,7 +353,11 @@ class _Making:
         return self.worst if limit == math.inf else self._no_worse(round(self.sign * limit * NANO))
 
     def _no_worse(self, price: int) -> int:
-        return min(self.worst, price) if self.sign > 0 else max(self.worst, price)
+        return min(self.worst, self._on_tick(price)) if self.sign > 0 else max(self.worst, self._on_tick(price))
+
+    def _on_tick(self, price: int) -> int:
+        """Return the closest multiple of the tick that is no worse than a price."""
+        return price - price % self.tick if self.sign > 0 else price + -price % self.tick
 
     def levels(self, *, usable: bool = True) -> ExecutionLevels:
         """Return the displayed side; if ``usable``, what may be taken: reachable, within the collar, not taken yet."""

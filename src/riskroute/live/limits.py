@@ -122,7 +122,7 @@ def terms_refusal(state: TradingState, order: ParentOrder) -> str:
     if use is None or use.terms == order.terms:
         return ""
     before = instrument_of(order.symbol, use.terms)
-    if before.unit == instrument.unit and amount_scale(use.terms) == amount_scale(order.terms):
+    if before.unit == instrument.unit and amount_scale(use.terms)[:2] == order.scale[:2]:
         return ""
     old, new = (
         ", ".join(f"{name} {decimal_text(getattr(one, name))}" for name in ("unit", "tick", "multiplier"))

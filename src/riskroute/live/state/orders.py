@@ -64,18 +64,19 @@ def _decoders(kind: Any) -> tuple[msgspec.msgpack.Decoder[Any], msgspec.json.Dec
 
 
 class AmountScale(NamedTuple):
-    """The amounts of an instrument: of one unit at a price of 1e-9, and of 1 in the quote currency.
+    """The amounts of an instrument: of one unit at a price of 1e-9, and of 1 in the quote currency; its tick in 1e-9.
 
     Examples
     --------
     >>> amount_scale("")
-    AmountScale(unit=1, one=1000000000)
+    AmountScale(unit=1, one=1000000000, tick=10000000)
     >>> amount_scale('{"unit":"0.00001","multiplier":"50"}')
-    AmountScale(unit=5, one=10000000000000)
+    AmountScale(unit=5, one=10000000000000, tick=10000000)
     """
 
     unit: int
     one: int
+    tick: int
 
     @property
     def at_one(self) -> int:
@@ -138,10 +139,10 @@ def amount_scale(terms: str) -> AmountScale:
     """Return the scale of the amounts of an instrument with these terms."""
     instrument = instrument_of("", terms)
     unit, one = Fraction(instrument.unit) * Fraction(instrument.multiplier), NANO
-    halves = Fraction(instrument.tick) * NANO % 2 != 0  # a mid may lie half of 1e-9 above a price
-    while unit.denominator > 1 or (halves and unit % 2):
+    tick = int(instrument.tick * NANO)
+    while unit.denominator > 1 or (tick % 2 and unit % 2):  # a mid may lie half of 1e-9 above a price
         unit, one = unit * 10, one * 10
-    return AmountScale(int(unit), one)
+    return AmountScale(int(unit), one, tick)
 
 
 def minimum_units(terms: str, value: int) -> int:
@@ -264,14 +265,14 @@ def order_id(stream: str, key: str) -> str:
 
 
 def natural_quantity(instrument: Instrument, units: int) -> Decimal:
-    """Return a number of units as a natural quantity, without an exponent above 0.
+    """Return a number of units as a natural quantity, without trailing zeros or an exponent above 0.
 
     Examples
     --------
     >>> natural_quantity(Instrument(unit=10), 3), natural_quantity(Instrument(unit="0.01"), 30)
-    (Decimal('30'), Decimal('0.30'))
+    (Decimal('30'), Decimal('0.3'))
     """
-    quantity = units * instrument.unit
+    quantity = (units * instrument.unit).normalize()
     return quantity if quantity.as_tuple().exponent <= 0 else Decimal(int(quantity))  # type: ignore[operator]  # finite
 
 
