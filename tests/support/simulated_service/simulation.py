@@ -462,7 +462,7 @@ class Simulation:
     def _order_body(self, order: Order, deadline: int) -> bytes:
         instrument = self.config.instruments[order.symbol]
 
-        def natural(levels: tuple[tuple[int, int], ...]) -> list[tuple[float, int]]:
+        def natural(levels: tuple[tuple[int, int], ...]) -> list[tuple[float, float]]:
             return [(price / NANO, float(instrument.natural(size))) for price, size in levels]
 
         quotes = [
