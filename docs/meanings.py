@@ -44,6 +44,12 @@ STUDY: Meanings = {
         "",
         "`reg-nms` (order protection) or `none`. Default: `reg-nms` for synthetic days and US equities, else `none`.",
     ),
+    "queue": (
+        "",
+        "Queue positions at venues whose trades have no order ids: `pessimistic`, `proportional`, `power`, "
+        "`optimistic`, or `exact` (no limit orders there). Default: `pessimistic`; see [Estimated queue "
+        "positions](backtest.md#estimated-queue-positions).",
+    ),
     "stresses": ("", "Whether to stress-test the selected router and the benchmark rule."),
     "fees": ("", "A fee schedule for recorded days, see [below](#feestoml)."),
     "pools": ("", "Dark pools, see below. Default: those of the market."),

@@ -170,6 +170,7 @@ EVIDENCE = {
     "contextual": "contextual.md",
     "variants": "policies.md",
     "split_study": "split-study.md",
+    "queues": "backtest.md",
 }
 
 if __name__ == "__main__":

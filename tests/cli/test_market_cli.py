@@ -164,7 +164,7 @@ def test_bad_quantities_are_one_line(text: str, folder: Path, capsys: pytest.Cap
         (["calibrate", "BOOKS", "--symbol", "QVEX", "--side", "both"], "side must be one of buy, sell, was 'both'"),
         (
             ["calibrate", "BOOKS", "--symbol", "QVEX", "--hours", "13-11"],
-            "--hours must be two times, the first before the second",
+            "hours must be two times of the session 00:00-24:00 America/New_York, the first before the second",
         ),
         (["calibrate", "BOOKS", "--symbol", "QVEX", "--hours", "noon"], "--hours must be two times"),
         (

@@ -168,3 +168,18 @@ def test_files_that_hold_no_books(text: str, tmp_path: Path, capsys: pytest.Capt
     path.write_text(text)
     assert run_app(["route", str(path), "--side", "sell", "--shares", "1"]) == 2
     assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_a_declared_instrument_is_that_of_the_ticket(
+    books: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "instruments.toml"
+    file.write_text('[instruments.ACME]\ntick = 0.02\ncurrency = "GBP"\n[instruments.BOLT]\nprotection = "reg-nms"\n')
+    words = ["route", str(books), "--side", "sell", "--shares", "300", "--instruments", str(file)]
+    assert run_app([*words, "--symbol", "ACME"]) == 0
+    assert run_app([*words, "--symbol", "BOLT", "--protection", "reg-nms"]) == 0
+    capsys.readouterr()
+    assert run_app(words) == 2
+    assert "--symbol must be one of ACME, BOLT, was None" in capsys.readouterr().err
+    assert run_app([*words, "--symbol", "ACME", "--protection", "reg-nms"]) == 2
+    assert "declares as none; was 'reg-nms'" in capsys.readouterr().err

@@ -188,7 +188,7 @@ def test_the_commented_file_holds_the_defaults(tmp_path: Path, capsys: pytest.Ca
     assert run_app(["study", str(path), "--init"]) == 2
     uncommented = path.read_text().replace("# [[pools]]\n", "[[pools]]\n")
     path.write_text("\n".join(line.removeprefix("# ") if " = " in line else line for line in uncommented.splitlines()))
-    pools = rr.Study(path, market=".", fees=None).pools
+    pools = rr.Study(path, market=".", fees=None, instruments=None).pools
     assert pools == (rr.DarkMarketPool("POOL1", 0.3),)
 
 

@@ -22,7 +22,8 @@ from riskroute.live.state.events import Accepted, MarketObserved, Quoted
 from riskroute.live.state.orders import NANO, MarketTrade, ParentOrder, VenueQuote, terms_of
 from riskroute.market.clock import SECOND
 from riskroute.market.day_books import DayBooks
-from riskroute.market.queue_fills import ACTION, PRICE_UNITS, QueueReplay
+from riskroute.market.price_keys import PRICE_UNITS
+from riskroute.market.queue_fills import ACTION, QueueReplay
 from riskroute.routers.context import Context
 from riskroute.routers.execution import OUTFLOW_SECONDS, PUBLIC_AFTER
 from riskroute.routers.public_data import PublicData

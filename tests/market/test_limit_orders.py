@@ -261,8 +261,11 @@ def test_bad_tables_are_named() -> None:
     good = events_of(("A", 10.02, 4, 9, 0), ("C", 10.02, 4, 9, 0))
     for bad, message in (
         (good.drop("order_id", "side"), "missing side, order_id"),
-        (good.with_columns(action=polars.lit("X")), "action must be one of A, C, F, M, was X"),
-        (good.with_columns(action=polars.lit(None, dtype=polars.String)), "action must be one of A, C, F, M, was None"),
+        (good.with_columns(action=polars.lit("X")), "action must be one of A, C, F, M, T, was X"),
+        (
+            good.with_columns(action=polars.lit(None, dtype=polars.String)),
+            "action must be one of A, C, F, M, T, was None",
+        ),
         (good.reverse(), "events must be sorted by sequence"),
         (good.with_columns(ts_event=polars.col("ts_event").reverse()), "events must be sorted by ts_event"),
     ):

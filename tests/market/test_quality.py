@@ -19,6 +19,7 @@ from databento_files import book_record, metadata, transcoded
 from market_files import MIDNIGHT, OPEN, TAQ_NAME, Quote, csv_text, taq_text, visible
 from riskroute.cli.app import run_app as command
 from riskroute.core.errors import DataError, RiskrouteError
+from riskroute.core.instrument import SHARES
 from riskroute.market.importing import import_files
 from riskroute.market.readers import csv_files
 from riskroute.market.readers.reading import ReadingOptions
@@ -120,7 +121,7 @@ def naive_watch(times: list[int], crossed: list[bool]) -> tuple[float, float]:
 def test_stretches_are_those_of_a_loop_however_books_come(books: list[tuple[int, bool]], cuts: set[int]) -> None:
     times = np.cumsum([step for step, _ in books]) + MIDNIGHT + OPEN
     crossed = np.array([flag for _, flag in books])
-    watch = _BookWatch(DAY)
+    watch = _BookWatch(*SHARES.active_session(DAY))
     edges = [0, *sorted(cut for cut in cuts if cut < len(books)), len(books)]
     for first, last in pairwise(edges):
         watch.add(times[first:last], crossed[first:last])

@@ -239,7 +239,6 @@ def test_stamps_are_exact_to_the_microsecond() -> None:
     ("fields", "message"),
     [
         ({"start": dt.time(13), "end": dt.time(13)}, "window must end after it starts, was 13:00:00 to 13:00:00"),
-        ({"start": dt.time(14)}, "window must end after it starts, was 14:00:00 to 13:00:00"),
         ({"buckets": 1}, "buckets must be an integer of at least 2, was 1"),
         ({"buckets": 60.0}, "buckets must be an integer of at least 2, was 60.0"),
         ({"buckets": 1_000_001}, "buckets must be at most 1,000,000, was 1,000,001"),

@@ -7,6 +7,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -15,6 +16,7 @@ import polars as pl
 
 import riskroute as rr
 from oracle import MILLISECOND, SECOND, Charge, Market, Order, clairvoyant, play
+from riskroute.core.instrument import SHARES, Instrument
 from riskroute.market import ReadingOptions, import_files
 from riskroute.routing.fees import Fee, FeeSchedule
 from riskroute.simulation.backends import Backend
@@ -52,11 +54,12 @@ def played(
     *,
     kept: Path,
     routers: Sequence[str] = ROUTERS,
+    instrument: Instrument = SHARES,
 ) -> Any:
     """Play the simple rules on the recordings of a folder."""
     return rr.backtest(
         folder,
-        fees=schedule(fees),
+        fees=schedule(fees, instrument),
         routers=[*routers, Post()],
         kept=kept,
         backend=Backend("local", 1),
@@ -70,27 +73,32 @@ def played(
     ).tables
 
 
-def schedule(fees: Mapping[str, tuple[Charge, Charge]]) -> FeeSchedule:
-    """Write fees as a user would."""
+def schedule(fees: Mapping[str, tuple[Charge, Charge]], instrument: Instrument) -> FeeSchedule:
+    """Write fees as a user would, in money per quantity of 1 and per order."""
+    since, one, value = (
+        dt.date(2000, 1, 1),
+        instrument.quantity.removesuffix("s"),
+        instrument.unit * instrument.multiplier,
+    )
     written = []
     for name, both in fees.items():
         tables: list[Any] = []
-        for one in both:
-            limits = {"minimum": one.least, "maximum": one.most}
-            table = {
-                "fee": f"{round(one.per_share, 9)!r} per share + {one.bps!r} bps"
-                if one.per_share
-                else f"{one.bps!r} bps"
-            }
-            tables.append(table | {key: value for key, value in limits.items() if abs(value) < math.inf})
-        written.append(Fee(name, dt.date(2000, 1, 1), *tables))
+        for fee in both:
+            amount = Decimal(f"{fee.per_share:.9f}") * instrument.multiplier
+            limits = {"minimum": fee.least, "maximum": fee.most}
+            table = {"fee": f"{amount} per {one} + {fee.bps!r} bps" if amount else f"{fee.bps!r} bps"}
+            tables.append(table | {key: Decimal(most) * value for key, most in limits.items() if abs(most) < math.inf})
+        written.append(Fee(name, since, *tables))
     return FeeSchedule(written)
 
 
-def recorded(paths: Mapping[str, Sequence[Path]], folder: Path, zone: str | None = None) -> Path:
+def recorded(
+    paths: Mapping[str, Sequence[Path]], folder: Path, zone: str | None = None, instrument: Instrument = SHARES
+) -> Path:
     """Import files by venue; those of venue "" name their venues themselves."""
+    declared = {} if instrument is SHARES else {instrument.symbol: instrument}
     for venue, files in paths.items():
-        import_files(list(files), folder, ReadingOptions(venue=venue or None, zone=zone))
+        import_files(list(files), folder, ReadingOptions(venue=venue or None, zone=zone, instruments=declared))
     return folder
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -13,6 +14,7 @@ import numpy as np
 import polars as pl
 
 from oracle import MILLISECOND, SECOND, Charge
+from riskroute.core.instrument import SHARES, Instrument
 
 DATE = dt.date(2019, 3, 4)
 WARMING = 60  # seconds in which a backtest lets the books of a day fill up; they are nearly empty here
@@ -34,6 +36,15 @@ class Shape:
     most: int = 300  # shares a level
     zone: str = "America/New_York"
     events: bool = False
+    unit: str = "1"  # quantity of a share: files have multiples of it
+    multiplier: str = "1"
+
+    @property
+    def instrument(self) -> Instrument:
+        if (self.unit, self.multiplier) == ("1", "1"):
+            return SHARES
+        unit, multiplier = Decimal(self.unit), Decimal(self.multiplier)
+        return Instrument("ZZ", unit=unit, multiplier=multiplier, quantity="contracts", zone=self.zone)
 
     @property
     def names(self) -> list[str]:
@@ -97,7 +108,10 @@ class Shape:
 
     def write(self, folder: Path, books: dict[str, pl.DataFrame]) -> list[Path]:
         """Write tables as files; every second market has one file for all venues."""
-        frames = [table.with_columns(venue=pl.lit(name), symbol=pl.lit("ZZ")) for name, table in books.items()]
+        named = {name: table.with_columns(venue=pl.lit(name), symbol=pl.lit("ZZ")) for name, table in books.items()}
+        sizes = pl.selectors.contains("_sz_")
+        natural = (sizes * float(self.unit)).round(5) if self.unit != "1" else sizes
+        frames = [table.with_columns(natural) for table in named.values()]
         if self.seed % 2:
             frames = [pl.concat(frames).sort("ts_event", maintain_order=True)]
         paths = [folder / f"books{k}.{'csv' if self.seed % 3 else 'parquet'}" for k in range(len(frames))]

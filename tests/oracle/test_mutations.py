@@ -10,6 +10,7 @@ import pytest
 
 from comparison import Conditions
 from random_markets import Shape
+from riskroute.core.instrument import Instrument
 from riskroute.market.day_books import DayBooks
 from riskroute.market.queue_fills import QueueReplay
 from riskroute.routers.context import ContextBooks
@@ -55,7 +56,7 @@ def fees_without_limits(patch: pytest.MonkeyPatch) -> None:
 
 def hours_ignored(patch: pytest.MonkeyPatch) -> None:
     session = play._session
-    patch.setattr(play, "_session", lambda books, date, *_: session(books, date, None, "UTC"))
+    patch.setattr(play, "_session", lambda books, date, *_: session(books, date, None, Instrument(zone="UTC")))
     patch.setattr(play, "_configured_hours", lambda *_: (0, 2**62))
 
 

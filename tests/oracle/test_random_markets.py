@@ -32,6 +32,8 @@ def markets(draw: st.DrawFn) -> tuple[Shape, Conditions]:
         most=most,
         zone="America/New_York" if events else draw(st.sampled_from(["America/New_York", "UTC", "Asia/Tokyo"])),
         events=events,
+        unit="1" if events else draw(st.sampled_from(["1", "0.05", "0.00001"])),
+        multiplier=draw(st.sampled_from(["1", "50", "0.1"])),
     )
     conditions = Conditions(
         protection=draw(st.sampled_from(["none", "reg-nms"])),
@@ -50,12 +52,17 @@ def check(shape: Shape, conditions: Conditions) -> list[str]:
         if shape.events:
             flows = {name: Flow(shape, number) for number, name in enumerate(shape.names)}
             books, events = ({name: flow.tables[k] for name, flow in flows.items()} for k in (0, 1))
-            recorded({name: [flow.write(folder / name)] for name, flow in flows.items()}, folder / "in")
+            recorded(
+                {name: [flow.write(folder / name)] for name, flow in flows.items()},
+                folder / "in",
+                None,
+                shape.instrument,
+            )
         else:
             books, events = shape.books(), None
-            recorded({"": shape.write(folder, books)}, folder / "in", shape.zone)
+            recorded({"": shape.write(folder, books)}, folder / "in", shape.zone, shape.instrument)
         try:
-            tables = played(folder / "in", fees, conditions, kept=folder / "kept")
+            tables = played(folder / "in", fees, conditions, kept=folder / "kept", instrument=shape.instrument)
         except InputError as error:
             assert "met a two-sided market" in str(error)  # noqa: PT017 - any other error is a failure
             reject()

@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 
 import riskroute as rr
+from naive_queues import hidden_ids
 from riskroute.market.clock import SECOND
 from riskroute.market.day_books import DayBooks
 from riskroute.market.queue_fills import QueueReplay
+from riskroute.market.queue_models import QueueModel
 from riskroute.routers.context import Context
 from riskroute.routers.plan import Plan
 from riskroute.routers.public_data import PublicData
@@ -25,11 +27,16 @@ from riskroute.simulation.play_day import TradingDay, play_day, spaced_orders
 TAKERS, MAKERS = fee_rows([0.003, -0.001, 0.002]), fee_rows([-0.002, 0.002, -0.001])
 
 
-@pytest.fixture(scope="module")
-def day(half_hour: rr.market.RecordingStore) -> tuple[DayBooks, QueueReplay]:
+@pytest.fixture(scope="module", params=["exact", "estimated"])
+def day(half_hour: rr.market.RecordingStore, request: pytest.FixtureRequest) -> tuple[DayBooks, QueueReplay]:
+    """Half an hour with order ids, and with public trades instead."""
     recordings = half_hour.of_symbol("QVEX")
     books = DayBooks.of_tables({one.venue: half_hour.snapshots(one) for one in recordings}, levels=5)
-    return books, QueueReplay(books, {one.venue: half_hour.events(one) for one in recordings})
+    events = {one.venue: half_hour.events(one) for one in recordings}
+    if request.param == "exact":
+        return books, QueueReplay(books, events)
+    public = {venue: hidden_ids(table) for venue, table in events.items()}
+    return books, QueueReplay(books, public, model=QueueModel("power", 0.5))
 
 
 @pytest.mark.parametrize("horizon", [0.0, 10.0])

@@ -27,7 +27,7 @@ from riskroute.study.case import (
 from riskroute.study.config import StudyConfig
 from riskroute.study.page import _stress_rows, _study_page, _verdict_facts
 from riskroute.study.result import StudyResult, savings_table
-from riskroute.study.router_comparison import REASONS, RouterComparison, _RouterResult
+from riskroute.study.router_comparison import REASONS, QueueEstimate, RouterComparison, _RouterResult
 from riskroute.study.statistics import PairedDifference
 from riskroute.study.verdict import case_verdict
 
@@ -63,6 +63,7 @@ PAIRED = {
     "chance": (-0.4, -0.6, -0.2),
     "too little": (-0.01, -0.05, 0.03),
     "too few orders": (-0.2, -0.6, 0.2),
+    "queues": (-0.4, -0.6, -0.2),
 }
 CASES = {
     "beats": comparison(PAIRED["beats"], 1.8),
@@ -72,6 +73,12 @@ CASES = {
     "chance": comparison(PAIRED["chance"], 1.8, p=0.2),
     "too little": comparison(PAIRED["too little"], 2.1),
     "too few orders": comparison(PAIRED["too few orders"], 2.0),
+    "queues": dataclasses.replace(
+        comparison(PAIRED["queues"], 1.8),
+        queues=QueueEstimate(
+            ("BITS",), "power 3", {"sweep": 2.0, "contextual": 2.1}, {"sweep": 2.0, "contextual": 1.25}
+        ),
+    ),
 }
 
 
@@ -105,6 +112,9 @@ def test_the_reason_and_its_words(reason: str) -> None:
         "chance": "the best of this many routers may do that by chance (p = 0.200).",
         "too little": "(95 % CI -0.03 to 0.05); even the largest saving in the interval is too small to matter.",
         "too few orders": "too few orders to tell (minimum detectable saving 0.31 bps).",
+        "queues": "($0.200 to $0.600); but not with both the pessimistic and the optimistic queue model. Queue "
+        "positions at BITS are estimates (model power 3), since trades there have no order ids: contextual saves -0.10 "
+        "to 0.75 bps between the pessimistic and the optimistic model.",
     }[reason]
     assert expected in text
     learned = "Exploration by contextual cost 0.012 bps per order on the first day (95 % CI 0.001 to 0.023) and "

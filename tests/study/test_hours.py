@@ -10,6 +10,7 @@ import pytest
 
 import riskroute as rr
 from riskroute.core.errors import DataError, InputError
+from riskroute.core.instrument import Instrument
 from riskroute.market.clock import SECOND, clock_stamp
 from riskroute.study.backtest import _tercile_table, run_backtest
 from riskroute.study.candidates import Candidate
@@ -72,6 +73,50 @@ def test_the_session_is_that_of_new_york_alone(tmp_path: Path) -> None:
         times = _day_orders(day, day.load().books, config).times
         begin = clock_stamp(day.date, first, zone)
         assert begin <= times[0] < begin + 200 * SECOND
+
+
+NIGHT: dict[str, Any] = {"session": "18:00-17:00", "hours": (dt.time(23, 40), dt.time(0, 20)), "zone": "Europe/London"}
+
+
+def test_hours_may_cross_midnight_within_a_session(tmp_path: Path) -> None:
+    (day,) = recorded(tmp_path, **NIGHT)
+    midnight = clock_stamp(day.date, dt.time(0), day.zone)
+    assert day.load().books.stamps.min() == midnight - 1200 * SECOND
+    words: dict[str, Any] = {"kept": tmp_path / "kept", "backend": HERE, "routers": ["sweep"], "orders": 20}
+    result = rr.backtest(tmp_path / "books", hours="23:50-00:10", shares=100, **words)
+    times = result.tables.orders["time"]
+    assert midnight - 600 * SECOND <= times.min() < midnight < times.max() < midnight + 600 * SECOND  # type: ignore[operator]
+    assert "23:50-00:10 London" in str(result)
+    assert result.tables.orders["day"].unique().to_list() == [str(day.date)]
+    with pytest.raises(InputError, match=r"23:40:00 to 00:19:59 London .*, was 09:30-16:00 London, on TARN"):
+        rr.backtest(tmp_path / "books", hours="09:30-16:00", **words)
+    said = r"hours must be two times of the session 18:00-17:00 Europe/London, .*, was 17:10-17:40, on TARN 2019-03-04"
+    with pytest.raises(InputError, match=said):
+        rr.backtest(tmp_path / "books", hours="17:10-17:40", **words)
+
+
+def test_the_default_hours_are_those_of_the_declared_session(tmp_path: Path) -> None:
+    (day,) = recorded(tmp_path, session="09:00-10:00", hours=(dt.time(9), dt.time(10)))
+    times = _day_orders(day, day.load().books, BacktestConfig(orders=20)).times
+    assert times[0] < clock_stamp(day.date, dt.time(9, 10))  # not from 09:35 on
+
+
+def test_a_session_can_be_declared_for_a_study(tmp_path: Path) -> None:
+    folder = record_day(tmp_path / "books", zone="UTC", hours=AFTERNOON)
+    one = Instrument("TARN", zone="UTC", hours="14:20-14:40", currency="USDT")
+    file = tmp_path / "instruments.toml"
+    file.write_text('[instruments.TARN]\nzone = "UTC"\nhours = "14:20-14:40"\ncurrency = "USDT"\n')
+    study = rr.Study(market=folder, instruments=file, orders=8, horizons=0, shares=100, routers=("spray",))
+    assert study.instruments == {"TARN": one}
+    (day,) = study.days(kept=tmp_path / "kept", backend=HERE)
+    stamps = day.load().books.stamps
+    assert (day.instrument, int(stamps.min()), int(stamps.max())) == (
+        one,
+        one.session(day.date)[0],
+        one.session(day.date)[1] - SECOND,
+    )
+    with pytest.raises(InputError, match="instruments cannot be given for a synthetic market"):
+        rr.Study(market="dark", instruments={"LUMO": one}).days(kept=tmp_path / "kept", backend=HERE)
 
 
 def test_recordings_of_two_zones_do_not_go_together(tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ def test_init_writes_it_once(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         ({"shares": []}, "shares must hold at least one value, was empty"),
         ({"side": "hold"}, "side must be one of sell, buy, was 'hold'"),
         ({"train": "noon"}, "train must be two times such as 11:00-13:00, was 'noon'"),
-        ({"train": "12-11"}, "train must be two times, the first before the second, was '12-11'"),
+        ({"train": "12-12"}, "train must be two different times, was '12-12'"),
         ({"train": "11-13"}, "test must not overlap train"),
         ({"train": "11:00Z-12:00"}, "train must be two times without a zone"),
         ({"shares": [1]}, "shares must be an integer of at least 2, was 1"),

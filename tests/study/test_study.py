@@ -67,7 +67,9 @@ def test_numbers_are_those_of_the_backtest(result: StudyResult, backtest: Backte
     (case,) = result.cases
     whole = backtest.to_json()
     plain = whole["comparisons"]["2500"]
-    assert to_plain(case.comparison) == {name: plain[name] for name in ("orders", "bar", "p_value", "routers")}
+    assert to_plain(case.comparison) == {
+        name: plain[name] for name in ("orders", "bar", "p_value", "routers", "queues")
+    }
     assert (result.synthetic, result.protection) == (whole["synthetic"], whole["protection"]) == (True, "reg-nms")
     routers, bar = plain["routers"], plain["bar"]
     assert (case.chosen, bar) == ("contextual", "rest-even+sweep")

@@ -15,13 +15,14 @@ from pathlib import Path
 import numpy as np
 
 import riskroute as rr
+from naive_queues import hidden_ids
 from riskroute.learning.hazards import Hazards
 from riskroute.learning.mean_variance_regression import _nonnegative_least_squares
 from riskroute.market.day_books import DayBooks
 from riskroute.market.queue_fills import QueueReplay
-from riskroute.market.readers.book_updates import _LevelBook, _LevelUpdates
 from riskroute.market.readers.databento import _DatabentoBook
 from riskroute.market.readers.itch import _scan_symbols
+from riskroute.market.readers.level_book import LevelBook, LevelUpdates
 from riskroute.routers.literature.cont_kukanov import _PlacementPrices, _stochastic_placement
 from riskroute.routing.consolidated import ConsolidatedBook
 
@@ -89,7 +90,7 @@ def compile_markets(folder: Path) -> None:
     flags, numbers, values = np.array([True]), np.array([1]), np.ones(1)
     for writeable in (True, False):  # columns of tables are not
         numbers.flags.writeable = values.flags.writeable = writeable
-        list(_LevelBook(1).follow(_LevelUpdates(numbers, numbers, numbers, flags, flags, values, values)))
+        list(LevelBook(1).follow(LevelUpdates(numbers, numbers, numbers, flags, flags, values, values)))
     one = np.ones(1, dtype=np.int64)
     _DatabentoBook(1).apply(one, one * ord("A"), one * ord("B"), one, one, one)
     (folder / "empty.itch").write_bytes(bytes(2))
@@ -105,6 +106,9 @@ def compile_markets(folder: Path) -> None:
     queue = QueueReplay(books, {"XNAS": store.events(recording)})
     queue.fills(0, 1, books.first, books.last, 10)
     queue.drain(0, 1, books.first, books.last)
+    estimated = QueueReplay(books, {"XNAS": hidden_ids(store.events(recording))})
+    estimated.drain(0, 1, books.first, books.last)
+    estimated.trades(0, 1, books.first, books.last)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from riskroute.core.errors import RiskrouteError
 from riskroute.market.importing import import_files
 from riskroute.market.readers.reading import ReadingOptions
 from riskroute.market.recordings import RecordingStore
-from riskroute.market.schema import EVENT_SCHEMA, snapshot_schema
+from riskroute.market.schema import event_schema, snapshot_schema
 
 DAY = "2019-03-27"
 OPEN = 34_200 * 10**9
@@ -230,8 +230,8 @@ def check_recordings(folder: Path) -> None:
     expected = set()
     for one in store.recordings():
         tables = {"snapshots": (store.snapshots(one), snapshot_schema(one.depth, fractional=one.fractional))}
-        if one.has_events:
-            tables["events"] = (store.events(one), EVENT_SCHEMA)
+        if one.has_events or one.trades:
+            tables["events"] = (store.events(one), event_schema(fractional=one.fractional))
         expected |= {f"{one.stem}.{name}.parquet" for name in tables} | {f"{one.stem}.record.json"}
         for name, (table, schema) in tables.items():
             assert dict(table.schema) == schema
@@ -242,12 +242,16 @@ def check_recordings(folder: Path) -> None:
             local = table["ts_event"].dt.convert_time_zone(one.zone).dt.date()
             assert (local == one.date).all(), f"{name} of {one.stem}: {local.min()!s} to {local.max()!s}"
         _check_levels(tables["snapshots"][0], one.depth)
-        if one.has_events:
+        if "events" in tables:
             events = tables["events"][0]
-            assert set(events["action"]) <= set("ACFM")
-            assert set(events["side"]) <= set("AB")
-            assert not sum(events.drop("remaining").null_count().row(0))
-            assert not events["price"].is_nan().any()
+            assert set(events["action"]) <= set("ACFMT")
+            assert events.filter(action="T").height == one.trades
+            orders = events.filter(polars.col("action") != "T")
+            assert set(orders["side"]) <= set("AB")
+            assert not sum(orders.drop("remaining").null_count().row(0))
+            assert not sum(events.drop("remaining", "side").null_count().row(0))
+            assert (events["price"] > 0).all()
+            assert (events.filter(action="T")["size"] > 0).all()
     assert expected
     assert {path.name for path in folder.iterdir()} == expected
 

@@ -11,7 +11,8 @@ import polars
 from riskroute.core.validation import instance_of
 from riskroute.live.state.orders import NANO
 from riskroute.market.clock import SECOND
-from riskroute.market.queue_fills import ACTION, PRICE_UNITS, QueueReplay
+from riskroute.market.price_keys import PRICE_UNITS
+from riskroute.market.queue_fills import ACTION, QueueReplay
 from riskroute.simulation.exchange import Exchange, Latency
 from riskroute.simulation.play_day import TradingDay
 from riskroute.study.config import BacktestConfig

@@ -13,7 +13,7 @@ import numpy as np
 import polars
 
 from riskroute.core.instrument import NO_PROTECTION, REG_NMS, TRADING_ZONE, Instrument
-from riskroute.market.clock import SECOND, clock_stamp
+from riskroute.market.clock import SECOND
 from riskroute.market.day_books import DayBooks, PreparedDayBooks
 from riskroute.market.recordings import Recording, RecordingWriter
 from riskroute.market.schema import snapshot_schema
@@ -73,9 +73,12 @@ def record_day(
     half_spread: float = 0.01,
     levels: int = 2,
     size: int = 500,
+    session: str = "",
 ) -> Path:
     """Record a book of so many levels around 100.00, a cent and some shares each, once a second; returns the folder."""
-    begin, end = (clock_stamp(date, moment, zone) for moment in hours)
+    protection = REG_NMS if reader == "lobster" else NO_PROTECTION
+    instrument = Instrument(symbol, zone=zone, protection=protection, hours=session)
+    begin, end = instrument.session_hours(date, *hours)
     stamps = np.arange(begin, end, SECOND)
     columns: dict[str, object] = {
         "ts_event": stamps,
@@ -89,8 +92,6 @@ def record_day(
             columns[f"{side}_sz_{level:02d}"] = np.full(len(stamps), size)
     kinds = snapshot_schema(levels)
     frame = polars.DataFrame(columns).select(polars.col(name).cast(kind) for name, kind in kinds.items())
-    protection = REG_NMS if reader == "lobster" else NO_PROTECTION
-    instrument = Instrument(symbol, zone=zone, protection=protection)
     writer = RecordingWriter(
         folder, Recording(venue, symbol, date, levels, "made by hand", reader, instrument=instrument)
     )

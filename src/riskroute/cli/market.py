@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from riskroute.cli import options
 from riskroute.cli.output import check_outputs, say, show_progress, show_status
 from riskroute.core.errors import DataError, InputError, RiskrouteError
 from riskroute.core.files import write_json, write_whole
@@ -70,7 +71,7 @@ def _import(
         int | None,
         typer.Option(help="Levels per side to keep, at most 50 for ITCH and mbo; default: all, 50 for updates."),
     ] = None,
-    hours: Annotated[str | None, typer.Option(help="Hours to import, FIRST-LAST, in --zone; default: all.")] = None,
+    hours: Annotated[str | None, typer.Option(help="Hours of every day to import, FIRST-LAST; default: all.")] = None,
     date: DateOption = None,
     venue: Annotated[
         list[str] | None,
@@ -89,8 +90,7 @@ def _import(
     ] = None,
     columns: Annotated[Path | None, typer.Option(help="Column names from a .toml or .json file.")] = None,
     instruments: Annotated[
-        Path | None,
-        typer.Option(help="Instruments by symbol (.toml): unit, tick, currency, session; default: from the data."),
+        Path | None, typer.Option(help="Instruments by symbol (.toml): unit, tick, session, ...; default: derived.")
     ] = None,
     zone: Annotated[
         str | None, typer.Option(help="Time zone of days and hours; default: America/New_York, or UTC for crypto.")
@@ -129,7 +129,7 @@ def _import(
     with _named_as_options():
         name, renamed = _venue_names(venue or [])
         declared = load_instruments(instruments) if instruments is not None else {}
-        options = ReadingOptions(
+        reading = ReadingOptions(
             tuple(symbol or ()), depth, start, end, market_date(date), name, names, zone, lot, renamed, declared
         )
     left_out: list[str] = []
@@ -137,7 +137,7 @@ def _import(
         recordings = import_files(
             files,
             out,
-            options,
+            reading,
             kind=format,
             max_unresolved=max_unresolved,
             max_crossed=max_crossed,
@@ -190,7 +190,7 @@ def _calibrate(
     symbol: Annotated[str, typer.Option(help="Symbol to trade.")],
     quantities: Annotated[str, typer.Option(help="Test quantities FIRST:LAST[:STEP], ends included.")] = "1:10",
     side: Annotated[str, typer.Option(help="sell or buy.")] = "sell",
-    hours: Annotated[str, typer.Option(help="Times in the recordings' zone, FIRST-LAST.")] = "11:00-13:00",
+    hours: Annotated[str, typer.Option(help="Times in the instrument's zone, FIRST-LAST.")] = "11:00-13:00",
     buckets: Annotated[int, typer.Option(help="Number of time buckets, one sample each.")] = 60,
     seed: Annotated[int, typer.Option(help="Seed of the sampled times and the bootstrap.")] = 0,
     limit: Annotated[bool, typer.Option("--limit", help="Calibrate limit orders too; needs recorded events.")] = False,
@@ -205,6 +205,7 @@ def _calibrate(
     ] = None,
     date: DateOption = None,
     venue: Annotated[list[str] | None, typer.Option(help="Venue to use; repeat for more; default: all.")] = None,
+    instruments: options.Instruments = None,
     json: Annotated[Path | None, typer.Option(help="Write the estimates to this .json file.")] = None,
     out: Annotated[Path | None, typer.Option(help="Folder for venues.toml, points.parquet and fits.png.")] = None,
 ) -> None:
@@ -219,13 +220,14 @@ def _calibrate(
     check_outputs({"--json": json, "--out": out / "x" if out is not None else None})
     require_market_command()
     with show_status("sampling books"):
+        from riskroute.core.instrument import load_instruments
         from riskroute.market.calibration import calibrate as fit
         from riskroute.market.clock import TimeWindow
         from riskroute.market.recordings import RecordingStore
         from riskroute.routing.fees import load_fees
 
         found = fit(
-            RecordingStore(folder),
+            RecordingStore(folder, load_instruments(instruments) if instruments is not None else None),
             symbol.upper(),
             quantities=_quantities(quantities),
             side=side,
@@ -275,16 +277,18 @@ def _save(found: Calibration, json: Path | None, out: Path | None) -> Iterator[P
 
 
 def _say_overview(recordings: list[Any]) -> None:
-    """Print one row per recording, then derived instruments and the remarks on all recordings."""
+    """Print one row per recording, then derived and declared instruments and the remarks on all recordings."""
+    from riskroute.core.instrument import REG_NMS, Instrument
+
     header = ["", "books", "levels", "events", "from (UTC)", "to (UTC)", "unresolved", "crossed", "source"]
     rows = [
         [
             one.stem,
             f"{one.snapshots:,}",
             f"{one.levels}",
-            f"{one.events:,}" if one.has_events else "none",
-            one.first[11:19],
-            one.last[11:19],
+            f"{one.events:,}" if one.has_events or one.trades else "none",
+            one.first[:19] if one.first[:10] != one.last[:10] else one.first[11:19],
+            one.last[:19] if one.first[:10] != one.last[:10] else one.last[11:19],
             f"{one.unresolved_share:.1%}",
             f"{one.crossed_share:.1%}",
             one.source,
@@ -292,8 +296,9 @@ def _say_overview(recordings: list[Any]) -> None:
         for one in recordings
     ]
     say(TextTable(header, rows).plain())
-    for text in dict.fromkeys(one.instrument.describe() for one in recordings if one.derived):
-        say(f"{text} Units and ticks are derived from the data.")
+    shown = [one for one in recordings if one.derived or one.instrument != Instrument(one.symbol, protection=REG_NMS)]
+    for text, derived in dict.fromkeys((one.instrument.describe(), one.derived) for one in shown):
+        say(f"{text} Units and ticks are {'derived from the data' if derived else 'declared'}.")
     for one in recordings:
         for text in one.remarks:
             say(text)

@@ -27,8 +27,8 @@ Days = Annotated[
 Hours = Annotated[
     str | None,
     typer.Option(
-        help="Times of orders, FIRST-LAST, in the zone of the recordings (New York if synthetic); "
-        "default: 09:35-15:55 in New York, the whole day elsewhere."
+        help="Times of orders, FIRST-LAST, in the zone of the instrument (New York if synthetic); may cross midnight "
+        "within a session; default: the session, or 09:35-15:55 in New York if none is declared."
     ),
 ]
 Protection = Annotated[
@@ -37,12 +37,23 @@ Protection = Annotated[
         help="Order protection, reg-nms or none; default: reg-nms for synthetic days and US equities, else none."
     ),
 ]
+Queue = Annotated[
+    str | None,
+    typer.Option(
+        help="Queue positions at venues whose trades have no order ids: pessimistic, proportional, power, optimistic, "
+        "or exact (no limit orders there); default: pessimistic. Elsewhere they are exact."
+    ),
+]
 Seed = Annotated[int, typer.Option(help="Seed of markets, orders and dark pools.")]
 Kept = Annotated[Path, typer.Option(help="Cache folder for prepared days and results.")]
 Symbols = Annotated[list[str] | None, typer.Option(help="Symbol; repeat for more.")]
 Shares = Annotated[list[int] | None, typer.Option(help="Order size in shares; repeat for more; default: 1000.")]
 Lot = Annotated[int, typer.Option(help="Child orders are multiples of this many shares.")]
 Fees = Annotated[Path | None, typer.Option(help="Fee schedule (.toml) for recorded days.")]
+Instruments = Annotated[
+    Path | None,
+    typer.Option(help="Instruments by symbol (.toml): unit, tick, session, ...; default: those of the recordings."),
+]
 Results = Annotated[Path | None, typer.Option("--json", help="Write the results to this .json file.")]
 
 

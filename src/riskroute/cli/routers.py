@@ -18,6 +18,7 @@ from riskroute.core.text import TextTable
 from riskroute.core.validation import one_of
 
 if TYPE_CHECKING:
+    from riskroute.core.instrument import Instrument
     from riskroute.routers.decision import Decision
     from riskroute.routers.router import Router
     from riskroute.simulation.backends import Backend
@@ -56,6 +57,9 @@ def _route(
     symbol: Annotated[
         str | None, typer.Option(help="Symbol, for routers trained on several; default: the one in the file.")
     ] = None,
+    instruments: Annotated[
+        Path | None, typer.Option(help="Instruments by symbol (.toml), of which the one of the symbol is used.")
+    ] = None,
     state: Annotated[Path | None, typer.Option(help="Restore the router from this state (.json).")] = None,
     json: Annotated[Path | None, typer.Option(help="Write the answer to this .json file.")] = None,
 ) -> None:
@@ -86,7 +90,9 @@ def _route(
             "dark-first+post+sweep, or the --state of a study"
         )
     chosen = _router(router, state)
-    known = {} if symbol is None else {"symbol": symbol}
+    known: dict[str, Any] = {} if symbol is None else {"symbol": symbol}
+    if instruments is not None:
+        known["instrument"] = _declared(instruments, symbol, protection)
     order = {"side": side, "shares": shares, "lot": lot, "horizon": horizon, "protection": protection, **known}
     context = read_context(_read(books), **order)
     with compilation_timed(chosen.name):
@@ -97,6 +103,17 @@ def _route(
         say(f"warning: {warning}", err=True)
     if json is not None:
         say(f"wrote {write_json(json, decision.to_json())}")
+
+
+def _declared(instruments: Path, symbol: str | None, protection: str) -> Instrument:
+    """Return the declared instrument of a symbol, or the only one, with its own order protection."""
+    from riskroute.core.instrument import NO_PROTECTION, load_instruments
+
+    known = load_instruments(instruments)
+    one = known[one_of("--symbol", symbol or (next(iter(known)) if len(known) == 1 else None), tuple(known))]
+    if protection not in (NO_PROTECTION, one.protection):
+        raise InputError(f"omit --protection, which {instruments} declares as {one.protection}; was {protection!r}")
+    return one
 
 
 def _router(text: str | None, state: Path | None) -> Router:
@@ -194,7 +211,9 @@ def _backtest(
     ] = None,
     latency_ms: Annotated[float, typer.Option(help="One-way latency to a lit venue in milliseconds.")] = 1.0,
     fees: options.Fees = None,
+    instruments: options.Instruments = None,
     protection: options.Protection = None,
+    queue: options.Queue = None,
     seeds: Annotated[int, typer.Option(help="Repetitions with different random numbers.")] = 1,
     backend: options.Backend = "local",
     address: options.Address = None,
@@ -219,7 +238,7 @@ def _backtest(
     check_outputs({"--json": json, "--out": out / "x" if out else None, "--kept": kept / "x"})
     require_market_command()
     from riskroute.simulation.backends import Backend
-    from riskroute.study.backtest import run_backtest
+    from riskroute.study.backtest import queue_plays, run_backtest
     from riskroute.study.candidates import CLAIRVOYANT, candidate_names, check_candidates
     from riskroute.study.config import BacktestConfig
     from riskroute.study.play import PlayCache
@@ -238,12 +257,14 @@ def _backtest(
         seeds=seeds,
         seed=seed,
         protection=protection,
+        queue=queue,
     )
     where = Backend(backend, address=address)
     cache = PlayCache(kept / "played")
-    found = _market_days(market, symbol, days, seed, config.clock_hours, kept, fees, where)
+    found = _market_days(market, symbol, days, seed, config.clock_hours, kept, fees, where, instruments)
     names = candidate_names(config.routers, pools=bool(found[0].pools), horizon=horizon, train=train)
-    with show_progress(len({*names, CLAIRVOYANT}) * len({day.symbol for day in found}) * seeds, "plays") as progress:
+    plays = len({*names, CLAIRVOYANT}) * len({day.symbol for day in found}) * seeds * queue_plays(found, config)
+    with show_progress(plays, "plays") as progress:
         result = run_backtest(
             market,
             found,
@@ -273,12 +294,15 @@ def _market_days(
     kept: Path,
     fees: Path | None,
     backend: Backend,
+    instruments: Path | None = None,
 ) -> list[MarketDay]:
     """Prepare the days of a market, with a progress bar."""
+    from riskroute.core.instrument import load_instruments
     from riskroute.routing.fees import load_fees
     from riskroute.study.markets import market_days
 
     schedule = load_fees(fees) if fees is not None else None
+    declared = load_instruments(instruments) if instruments is not None else None
     with show_progress(days or 10, "days prepared") as progress:
         return market_days(
             market,
@@ -288,6 +312,7 @@ def _market_days(
             hours=hours,
             kept=kept,
             fees=schedule,
+            instruments=declared,
             backend=backend,
             progress=progress,
         )

@@ -74,7 +74,9 @@ def _study(
         bool | None, typer.Option("--stresses", help="Repeat the router and the benchmark rule under stress.")
     ] = None,
     fees: options.Fees = None,
+    instruments: options.Instruments = None,
     protection: options.Protection = None,
+    queue: options.Queue = None,
     backend: options.Backend = "local",
     workers: options.Workers = None,
     address: options.Address = None,

@@ -166,19 +166,67 @@ class Instrument:
 
     # sessions
 
+    @cached_property
+    def _times(self) -> tuple[dt.time, dt.time]:
+        """Opening and closing time of the session; midnight if none is declared."""
+        return parse_session_hours(self.hours) if self.hours else (dt.time(0), dt.time(0))
+
+    @property
+    def session_text(self) -> str:
+        """Hours and zone of the session, such as ``18:00-17:00 America/New_York``."""
+        return f"{self.hours or '00:00-24:00'} {self.zone}"
+
     def session(self, day: dt.date) -> tuple[int, int]:
         """Return the beginning and the end of a day's session, in UTC nanoseconds since 1970."""
         valid_day("day", day)
-        if not self.hours:
-            return _stamp(day, dt.time(0), self.zone), _stamp(day + dt.timedelta(days=1), dt.time(0), self.zone)
-        opens, closes = parse_session_hours(self.hours)
-        first = day - dt.timedelta(days=1) if opens >= closes else day
-        return _stamp(first, opens, self.zone), _stamp(day, closes, self.zone)
+        opens, closes = self._times
+        first = day - dt.timedelta(days=1) if self.hours and opens >= closes else day
+        begin, following = (_stamp(first + dt.timedelta(days=k), opens, self.zone) for k in (0, 1))
+        end = _stamp(day, closes, self.zone) if self.hours else following
+        # A local time that clocks skip is later than it looks, so a session could reach into the next one.
+        return begin, max(begin, min(end, following))
 
     def session_day(self, stamp: int) -> dt.date:
         """Return the day of the session that a time (UTC nanoseconds) is in; between sessions, of the next session."""
         day = dt.datetime.fromtimestamp(stamp // _SECOND, ZoneInfo(self.zone)).date()
         return day + dt.timedelta(days=1) if self.hours and stamp >= self.session(day)[1] else day
+
+    def session_hours(self, day: dt.date, first: dt.time | None, last: dt.time | None) -> tuple[int, int]:
+        """Return local hours of a session day in UTC nanoseconds, cut to the session.
+
+        None stands for the opening or the close. In a session that begins on the day before, times from its opening on
+        are those of that evening. A ``last`` of 00:00 is the midnight after ``first``.
+
+        >>> future = Instrument("ES", zone="UTC", hours="18:00-17:00")
+        >>> begin, end = future.session_hours(dt.date(2024, 1, 9), dt.time(20), dt.time(2))
+        >>> dt.datetime.fromtimestamp(begin / 1e9, dt.UTC).isoformat(), (end - begin) / 3.6e12
+        ('2024-01-08T20:00:00+00:00', 6.0)
+        """
+        opens, closes = self._times
+        first, last = first or opens, last or closes
+        begin_day = end_day = day
+        if self.hours and opens >= closes:
+            begin_day -= dt.timedelta(days=int(first >= opens))
+            end_day -= dt.timedelta(days=int(last > opens))
+        else:
+            end_day += dt.timedelta(days=int(last == dt.time(0)))
+        session = self.session(day)
+        begin = max(_stamp(begin_day, first, self.zone), session[0])
+        end = min(_stamp(end_day, last, self.zone), session[1])
+        if begin >= end:
+            text = f"{first.isoformat('minutes')}-{last.isoformat('minutes')}"
+            expected = f"two times of the session {self.session_text}, the first before the second"
+            raise InputError(f"hours must be {expected}, was {text}")
+        return begin, end
+
+    def active_session(self, day: dt.date) -> tuple[int, int]:
+        """Return the part of a day in which books are expected to change, in UTC nanoseconds.
+
+        It is the session, or 09:30-16:00 for an instrument in New York time without declared hours: a US equity.
+        """
+        if self.hours or self.zone != TRADING_ZONE:
+            return self.session(day)
+        return self.session_hours(day, dt.time(9, 30), dt.time(16))
 
     # plain values
 
@@ -190,6 +238,8 @@ class Instrument:
     def describe(self) -> str:
         """Describe units, ticks, currency, session and order protection in one sentence."""
         parts = [f"quantities in multiples of {self._named(self.unit)}", f"ticks of {decimal_text(self.tick)}"]
+        if self.lot_units > 1:
+            parts.append(f"lots of {self.quantity_text(self.lot_units)}")
         if self.multiplier != 1:
             parts.append(f"multiplier {decimal_text(self.multiplier)}")
         hours = f"session {self.hours}" if self.hours else "days from midnight"

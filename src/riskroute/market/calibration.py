@@ -136,7 +136,7 @@ def calibrate(
         one_of("orders", kind, ORDERS)
     recordings = store.of_symbol(symbol, date, venues)
     one = recordings[0]
-    sample_times = draw_sample_times(one.date, part, seed, one.zone)
+    sample_times = draw_sample_times(one.date, part, seed, one.instrument)
     if len({pool.name for pool in pools}) < len(pools):
         raise InputError(f"expected pools with distinct names, got {[pool.name for pool in pools]}")
     tables = {one.venue: ScenarioTables(store, one, part, [sample_times]) for one in recordings}

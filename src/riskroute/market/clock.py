@@ -12,7 +12,7 @@ import numpy as np
 
 from riskroute.core.arrays import Stamps
 from riskroute.core.errors import InputError
-from riskroute.core.instrument import TRADING_ZONE
+from riskroute.core.instrument import SHARES, TRADING_ZONE, Instrument
 from riskroute.core.text import shown
 from riskroute.core.validation import valid_day, whole_number
 
@@ -68,32 +68,44 @@ def local_time(stamp: int, zone: str = TRADING_ZONE) -> dt.time:
     return dt.datetime.fromtimestamp(stamp // SECOND, ZoneInfo(zone)).time()
 
 
-def clock_day_limits(day: dt.date, zone: str = TRADING_ZONE) -> tuple[int, int]:
-    """Return the start of a local day and of the next day, in UTC nanoseconds."""
-    return clock_stamp(day, dt.time(0), zone), clock_stamp(day + dt.timedelta(days=1), dt.time(0), zone)
-
-
 def parse_clock_hours(text: str) -> tuple[dt.time, dt.time]:
     """Parse two times of day from text such as 11:00-13:00, or raise `ValueError` with the expected form.
 
-    >>> parse_clock_hours("9:35-13")
-    (datetime.time(9, 35), datetime.time(13, 0))
+    The second may be earlier, on the next day; 24:00 is 00:00.
+
+    >>> parse_clock_hours("9:35-13"), parse_clock_hours("22:00-24:00")
+    ((datetime.time(9, 35), datetime.time(13, 0)), (datetime.time(22, 0), datetime.time(0, 0)))
     """
     try:
-        parts = [part.strip() for part in text.split("-")]
-        first, last = (dt.time.fromisoformat(f"0{part}" if part[1:2] in ("", ":") else part) for part in parts)
+        first, last = (part.strip() for part in text.split("-"))
+        last = "00:00" if last in ("24", "24:00") else last
+        times = [dt.time.fromisoformat(f"0{part}" if part[1:2] in ("", ":") else part) for part in (first, last)]
     except ValueError:
         raise ValueError("two times such as 11:00-13:00") from None
-    if first.tzinfo is not None or last.tzinfo is not None:
+    if any(moment.tzinfo is not None for moment in times):
         raise ValueError("two times without a zone, such as 11:00-13:00")
-    if first >= last:
-        raise ValueError("two times, the first before the second")
-    return first, last
+    if times[0] == times[1] != dt.time(0):
+        raise ValueError("two different times")
+    return times[0], times[1]
+
+
+def clock_duration(first: dt.time, last: dt.time) -> int:
+    """Return the nanoseconds from a time of day to the next ``last``; those of a day if they are equal.
+
+    >>> clock_duration(dt.time(22), dt.time(1)) // (3600 * SECOND)
+    3
+    """
+    begin, end = (
+        ((moment.hour * 60 + moment.minute) * 60 + moment.second) * SECOND + moment.microsecond * 1000
+        for moment in (first, last)
+    )
+    day = 86_400 * SECOND
+    return (end - begin) % day or day
 
 
 @dataclass(frozen=True)
 class TimeWindow:
-    """Part of the trading day, cut into equal buckets; defaults are the paper's. Times are in the recording's zone."""
+    """Part of the trading day, cut into equal buckets; defaults are the paper's. Times are in the instrument's zone."""
 
     start: dt.time = dt.time(11)
     end: dt.time = dt.time(13)
@@ -103,17 +115,18 @@ class TimeWindow:
         whole_number("buckets", self.buckets, minimum=2, maximum=1_000_000)
         check_clock_time("start of the window", self.start)
         check_clock_time("end of the window", self.end)
-        if self.start >= self.end:
+        if self.start == self.end != dt.time(0):
             raise InputError(f"window must end after it starts, was {self.start} to {self.end}")
-        if np.diff(self.edges(dt.date(2000, 1, 3))).min() < 1:
+        if clock_duration(self.start, self.end) < self.buckets:
             raise InputError(f"expected buckets of at least 1 ns, got {self.buckets} from {self.start} to {self.end}")
 
-    def edges(self, day: dt.date, zone: str = TRADING_ZONE) -> Stamps:
-        """Return the edges of the buckets on a local day, ``(buckets + 1,)`` UTC nanoseconds."""
+    def edges(self, day: dt.date, instrument: Instrument = SHARES) -> Stamps:
+        """Return the edges of the buckets on a session day, ``(buckets + 1,)`` UTC nanoseconds."""
         valid_day("day", day)
-        begin, step = clock_stamp(day, self.start, zone), np.arange(self.buckets + 1)
+        begin, end = instrument.session_hours(day, self.start, self.end)
         # Integer arithmetic: neighbouring float64 values of this size are 256 ns apart.
-        whole, rest = divmod(clock_stamp(day, self.end, zone) - begin, self.buckets)
+        whole, rest = divmod(end - begin, self.buckets)
+        step = np.arange(self.buckets + 1)
         return np.asarray(begin + step * whole + step * rest // self.buckets)
 
 

@@ -27,6 +27,7 @@ from riskroute.core.text import one_line_error
 from riskroute.core.validation import exact_array, real_number, valid_list, whole_number
 from riskroute.market.clock import SECOND
 from riskroute.market.queue_fills import QueueEvents, QueueReplay
+from riskroute.market.queue_models import QueueTrades
 from riskroute.market.schema import LEVEL_FIELDS, table_depth
 
 _BOOK_ARRAYS = ("offsets", "stamps", "sequences", *LEVEL_FIELDS)
@@ -211,7 +212,7 @@ class PreparedDayBooks:
     """Books of a day, and the queues of the venues with events; ``queue`` is None without events."""
 
     RECORD: ClassVar[str] = "day.json"
-    FORMAT: ClassVar[int] = 2
+    FORMAT: ClassVar[int] = 3
 
     books: DayBooks
     queue: QueueReplay | None = None
@@ -226,6 +227,9 @@ class PreparedDayBooks:
         flows = self.queue.flows if self.queue else {}
         for (venue, sign), flow in flows.items():
             np.save(beside / f"flow_{venue}_{sign}.npy", np.stack(flow))
+        matched = self.queue.matched if self.queue else {}
+        for (venue, sign), some in matched.items():
+            np.save(beside / f"trades_{venue}_{sign}.npy", np.stack(some))
         hidden = self.queue.hidden if self.queue else {}
         for venue, trades in hidden.items():
             np.save(beside / f"hidden_{venue}.npy", trades)
@@ -233,6 +237,8 @@ class PreparedDayBooks:
             "format": self.FORMAT,
             "venues": list(self.books.venues),
             "flows": [list(key) for key in flows],
+            "trades": [list(key) for key in matched],
+            "estimated": list(self.queue.estimated) if self.queue else [],
             "hidden": list(hidden),
             "pro_rata": self.queue.pro_rata if self.queue else [],
         }
@@ -247,23 +253,37 @@ class PreparedDayBooks:
         return (folder / cls.RECORD).is_file()
 
     @classmethod
-    def read(cls, folder: Path) -> Self:
-        """Read the day in a folder, memory-mapped."""
+    def record(cls, folder: Path) -> Any:
+        """Return the record of the day in a folder: venues, and ``estimated``, those without exact queue positions."""
         try:
             record = json.loads((folder / cls.RECORD).read_text())
             if record["format"] != cls.FORMAT:
                 raise DataError(
                     f"{folder} must have format {cls.FORMAT}, has {record['format']!r}; prepare the day again"
                 )
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            text = one_line_error(error)
+            raise DataError(f"{folder} must hold a day prepared for backtests: {text}") from error
+        return record
+
+    @classmethod
+    def read(cls, folder: Path) -> Self:
+        """Read the day in a folder, memory-mapped."""
+        record = cls.record(folder)
+        try:
             arrays = {name: _mapped(folder / f"{name}.npy") for name in _BOOK_ARRAYS}
             books = DayBooks(tuple(record["venues"]), **arrays)
             flows = {
                 (venue, sign): QueueEvents(*_mapped(folder / f"flow_{venue}_{sign}.npy"))
                 for venue, sign in record["flows"]
             }
-            rules = [rule for _, rule in zip(books.venues, record["pro_rata"], strict=bool(flows))]
+            matched = {
+                (venue, sign): QueueTrades(*_mapped(folder / f"trades_{venue}_{sign}.npy"))
+                for venue, sign in record["trades"]
+            }
+            rules = [rule for _, rule in zip(books.venues, record["pro_rata"], strict=bool(flows or matched))]
             hidden = {int(venue): _mapped(folder / f"hidden_{venue}.npy") for venue in record["hidden"]}
-            queue = QueueReplay.of_flows(books, flows, rules, hidden) if flows else None
+            queue = QueueReplay.of_flows(books, flows, rules, hidden, matched) if flows or matched else None
         except (OSError, EOFError, ValueError, KeyError, TypeError) as error:
             text = one_line_error(error)
             raise DataError(f"{folder} must hold a day prepared for backtests: {text}") from error

@@ -5,11 +5,13 @@ from __future__ import annotations
 import datetime as dt
 import re
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import numpy as np
 import polars
 
 from riskroute.core.errors import DataError, InputError, NoBooksError
@@ -27,23 +29,37 @@ from riskroute.core.validation import (
 from riskroute.market.readers.book_updates import UpdateReader
 from riskroute.market.readers.csv_files import GZIP, ZSTD, csv_file_errors, csv_members, unpacked_csv_file
 from riskroute.market.readers.databento import DatabentoReader
+from riskroute.market.readers.iex import IexReader
 from riskroute.market.readers.itch import ItchReader, looks_like_itch
 from riskroute.market.readers.lobster import LobsterReader
 from riskroute.market.readers.reading import ReaderPart, ReadingOptions
 from riskroute.market.readers.table import TableReader
 from riskroute.market.readers.taq import TaqReader
 from riskroute.market.readers.ticks import TickReader
-from riskroute.market.recordings import Recording, RecordingStore, RecordingWriter
+from riskroute.market.readers.trade_tables import TradeReader, table_kind
+from riskroute.market.recordings import EVENTS, SNAPSHOTS, Recording, RecordingStore, RecordingWriter, Steps
+from riskroute.market.session_cut import SessionCut
 from riskroute.market.synthetic.generate import DEFAULT_SYMBOLS, generate_market
 
 # Readers of files with other time zones also have ``zone``, those of fractional sizes ``fractional``, and those of US
 # equities or possibly other assets ``us_equity``.
-_Reader = ItchReader | LobsterReader | TickReader | UpdateReader | DatabentoReader | TaqReader | TableReader
+_KINDS = (
+    *(ItchReader, LobsterReader, TickReader, UpdateReader, DatabentoReader, TaqReader, IexReader, TableReader),
+    TradeReader,
+)
+_Reader = (
+    ItchReader
+    | LobsterReader
+    | TickReader
+    | UpdateReader
+    | DatabentoReader
+    | TaqReader
+    | IexReader
+    | TableReader
+    | TradeReader
+)
 
-READERS: dict[str, Callable[[Path, ReadingOptions], _Reader]] = {
-    kind.name: kind
-    for kind in (ItchReader, LobsterReader, TickReader, UpdateReader, DatabentoReader, TaqReader, TableReader)
-}
+READERS: dict[str, Callable[[Path, ReadingOptions], _Reader]] = {kind.name: kind for kind in _KINDS}
 
 Progress = Callable[[str, int], None]  # called with the name of a file and the number of snapshots read so far
 _Skipped = Callable[[Path, str], None]  # called with a skipped file and the reason
@@ -132,8 +148,9 @@ def _text(head: bytes) -> str:
     return "JSON" if begin.startswith(("{", "[")) else "text"
 
 
-def _detect_format(path: Path) -> str:
+def _detect_format(path: Path, options: ReadingOptions | None = None) -> str:
     """Return the key in `READERS` of a file's format: by content, and by name where formats have the same content."""
+    options = options or ReadingOptions()
     if not path.is_file():
         raise InputError(f"no such file: {str(path)!r}")
     content = _sniff(path)
@@ -148,7 +165,9 @@ def _detect_format(path: Path) -> str:
     if content.what == "a Parquet table" and not content.packing:
         if claimed != "table":
             raise DataError(f"{path} is a Parquet table; rename it so that it ends in .parquet")
-        return "table"
+        return table_kind(path, options.columns) or TableReader.name
+    if content.what.startswith("a network capture") and IexReader.recognises(path):
+        return "iex"
     if UpdateReader.recognises(path):
         return "deltas"
     if claimed or not (content.what in ("a zip archive", "text") or (content.unknown and text_name)):
@@ -163,7 +182,8 @@ def _detect_format(path: Path) -> str:
     if not csv_members(path):
         raise NoBooksError(f"{path} must be an archive of CSV files, has none")
     named = LobsterReader, TickReader, TaqReader, DatabentoReader
-    return next((kind.name for kind in named if kind.recognises(path)), TableReader.name)
+    found = next((kind.name for kind in named if kind.recognises(path)), "")
+    return found or (len(csv_members(path)) == 1 and table_kind(path, options.columns)) or TableReader.name
 
 
 def import_files(
@@ -208,15 +228,20 @@ def import_files(
     if_given(valid_function, "skipped", skipped)
     if not files:
         raise InputError("no files to import; name at least one")
-    writers: dict[tuple[str, str, str], RecordingWriter] = {}
+    books: dict[tuple[Any, ...], _BookImport] = {}
+    writers: dict[tuple[str, str, dt.date], RecordingWriter] = {}
     venues: dict[str, None] = {}
     try:
-        for reader in _readers(files, options, kind, skipped):
+        # Hours are cut here, since they are in the zone of the instrument.
+        for reader in _readers(files, replace(options, start=None, end=None), kind, skipped):
             if options.zone is not None and not hasattr(reader, "zone"):
                 where = f"{reader.source.name}, whose days are in {TRADING_ZONE} time"
                 raise InputError(f"omit zone for {where}; zone was {options.zone!r}")
-            mine = _read(reader, options, out, writers, venues, progress)
-            _judge(reader, [writers[key].recording for key in mine], limits)
+            if isinstance(reader, TradeReader):
+                _add_trades(reader, options, books, venues, progress)
+                continue
+            mine = _read(reader, options, out, books, writers, venues, progress)
+            _judge(reader, mine, limits)
         for old in options.venue_names:
             if old not in venues:
                 raise InputError(f"venue to rename must be one of {', '.join(venues)}, was {old!r}")
@@ -238,23 +263,33 @@ def _readers(
     in_folders = {file for path in paths if path.is_dir() for file in _files_in(path)}
     files = [file for path in paths for file in (_files_in(path) if path.is_dir() else [path])]
     read: set[Path] = set()
+    opened: dict[Path, Any] = {}
+    trades: list[Path] = []
     count = 0
     for path in dict.fromkeys(files):
         if path in read:
             continue
         try:
-            found = kind or _detect_format(path)
-            reader = LobsterReader(path, options, files) if found == "lobster" else READERS[found](path, options)
+            found = kind or _detect_format(path, options)
+            if found == "trades":
+                trades.append(path)
+                continue
+            if found == "deltas":
+                reader: _Reader = UpdateReader(path, options, files, opened)
+            else:
+                reader = LobsterReader(path, options, files) if found == "lobster" else READERS[found](path, options)
         except NoBooksError as error:
             if path not in in_folders:
                 raise
             if skipped is not None:
                 skipped(path, str(error))
             continue
-        read |= reader.files if isinstance(reader, LobsterReader) else {path}
+        read |= reader.files if isinstance(reader, LobsterReader | UpdateReader) else {path}
         count += 1
         yield reader
-    if not count:
+    if trades and (count or not set(trades) <= in_folders):
+        yield TradeReader(trades, options)
+    elif not count:
         folders = ", ".join(str(path) for path in paths)
         raise DataError(f"{folders}: no market data found")
 
@@ -289,50 +324,202 @@ class _VenueNames:
             )
 
 
+class _BookImport:
+    """Writes the recordings of one venue and symbol, one per session day, from the parts of one or more files."""
+
+    def __init__(
+        self,
+        out: Path,
+        options: ReadingOptions,
+        venue: str,
+        symbol: str,
+        reader: _Reader,
+        writers: dict[tuple[str, str, dt.date], RecordingWriter],
+    ) -> None:
+        self.out, self.venue, self.symbol, self.writers = out, venue, symbol, writers
+        self.derived, self.instrument = _instrument(reader, options, symbol)
+        self.touched: dict[dt.date, Recording] = {}  # recordings with rows of the current file
+        self.named, self.files = "", 0  # name of the venue in the current file, number of files
+        self._reader = reader
+        self._days: set[dt.date] = set()
+        self._cut, self._trades = (
+            SessionCut(self.instrument, options.date, options.start, options.end) for _ in range(2)
+        )
+        self._traded: set[dt.date] = set()  # days with trades of another file
+        self._steps = Steps()
+        self._open: dict[str, RecordingWriter] = {}  # by table, the recording to which rows were added last
+        self._waiting: Counter[str] = Counter()  # counted in the next recording with snapshots
+
+    def begin(self, reader: _Reader, named: str) -> None:
+        """Begin a file of this book, in which its venue is called ``named``."""
+        self._cut.begin_file(reader.date)
+        self._reader, self.named, self.touched, self.files = reader, named, {}, self.files + 1
+
+    def add(self, part: ReaderPart) -> None:
+        """Write the rows of a part to the recordings of their days."""
+        days: list[Recording] = []
+        self._waiting.update(part.notes, references=part.references, unresolved=part.unresolved, gaps=part.gaps)
+        # Without events of orders, a day without trades has no table of events.
+        orders = part.events is not None and bool((part.events["action"] != "T").any() or not part.events.height)
+        for piece in self._cut.cut(part):
+            self._waiting.update(outside=piece.outside, other_days=piece.other_days)
+            traded = piece.events is not None and piece.events.height > 0
+            if not piece.snapshots.height and not traded:
+                continue
+            writer = self._writer(piece.day)
+            self._write(writer, SNAPSHOTS, piece.snapshots, writer.add_snapshots)
+            if piece.events is not None and (traded or orders):
+                self._write(writer, EVENTS, piece.events, writer.add_events)
+            if piece.carried is not None:
+                writer.recording.notes["carried"] = str(np.datetime64(piece.carried, "ns"))
+            days += [writer.recording] if piece.snapshots.height else []
+        if days:
+            self._count(days[0])
+            for one in days[1:]:
+                one.gaps += part.gaps  # which of the days lacks updates is unknown, so each reports it
+
+    def add_trades(self, part: ReaderPart, source: str) -> int:
+        """Add public trades of another file to the days that have books; return their number."""
+        self.named, count = part.venue, 0
+        self._waiting.update(part.notes)
+        for piece in self._trades.cut(part):
+            events = piece.events
+            if piece.day not in self._days or events is None or not events.height:
+                continue
+            writer = self.writers[self.venue, self.symbol, piece.day]
+            if writer.recording.trades and piece.day not in self._traded:
+                raise DataError(f"two files hold trades of {writer.recording.stem}; import one of them")
+            self._traded.add(piece.day)
+            writer.source = source
+            self._write(writer, EVENTS, events, writer.add_events)
+            self._count(writer.recording)
+            count += events.height
+        return count
+
+    def end(self) -> None:
+        """End a file."""
+        found = [one for one in self.touched.values() if one.snapshots]
+        if found:
+            self._count(found[-1])
+
+    def discard(self) -> None:
+        """Remove the uncommitted files."""
+        for day in self._days:
+            self.writers.pop((self.venue, self.symbol, day)).discard()
+
+    def _writer(self, day: dt.date) -> RecordingWriter:
+        """Return the writer of a day, ready for rows of the current file."""
+        reader, key = self._reader, (self.venue, self.symbol, day)
+        if day in self.touched:
+            return self.writers[key]
+        if day < _FIRST_DAY:
+            expected = f"dated {_FIRST_DAY} or later, was {day}: are its times in another unit?"
+            raise DataError(f"{reader.source} must be {expected}")
+        if key not in self.writers:
+            files = [one.name for one in sorted(reader.files)] if isinstance(reader, UpdateReader) else []
+            source = ", ".join(files) or str(reader.source.name)
+            one = Recording(self.venue, self.symbol, day, reader.depth, source, reader.name)
+            one.fractional, one.derived, one.instrument = hasattr(reader, "fractional"), self.derived, self.instrument
+            self.writers[key] = RecordingWriter(self.out, one, self._steps)
+        elif reader.date is not None or day not in self._days:
+            twice = self.writers[key].recording
+            raise InputError(f"two files hold {twice.stem}; import one of them, or give venue, depth or date")
+        else:
+            self.writers[key].extend(str(reader.source.name))
+        self._days.add(day)
+        self.touched[day] = self.writers[key].recording
+        return self.writers[key]
+
+    def _write(
+        self, writer: RecordingWriter, table: str, frame: polars.DataFrame, add: Callable[[polars.DataFrame], None]
+    ) -> None:
+        before = self._open.get(table)
+        if frame.height and before is not writer:
+            if before is not None:
+                before.close(table)
+            self._open[table] = writer
+        renamed = self.named != self.venue and "venue" in frame.columns
+        add(frame.with_columns(polars.lit(self.venue).alias("venue")) if renamed else frame)
+
+    def _count(self, one: Recording) -> None:
+        """Add the waiting counts to a recording."""
+        for what, some in self._waiting.items():
+            if what in ("references", "unresolved", "gaps"):
+                setattr(one, what, getattr(one, what) + some)
+            elif some:
+                one.notes[what] = one.notes.get(what, 0) + some
+        self._waiting.clear()
+
+
 def _read(
     reader: _Reader,
     options: ReadingOptions,
     out: Path,
-    writers: dict[tuple[str, str, str], RecordingWriter],
+    books: dict[tuple[Any, ...], _BookImport],
+    writers: dict[tuple[str, str, dt.date], RecordingWriter],
     venues: dict[str, None],
     progress: Progress | None,
-) -> set[tuple[str, str, str]]:
-    mine: dict[tuple[str, str, str], str] = {}  # keys of writers, and the venue names in the file
+) -> list[_BookImport]:
+    mine: dict[tuple[Any, ...], _BookImport] = {}
     names = _VenueNames(reader.source, options)
     count = 0
     for part in reader.parts():
         venue = names.new(part.venue)
         if venue is None:
             continue
-        key = (venue, part.symbol, str(reader.date))
+        # Files of other formats make recordings of their own.
+        key = (venue, part.symbol, reader.name, reader.depth, _instrument(reader, options, part.symbol))
         if part.venue == options.venue:  # the venue exists: discard the books of others that were renamed to it
-            for other in [other for other, old in mine.items() if old != part.venue]:
-                writers.pop(other).discard()
-                del mine[other]
-        if mine.get(key) != part.venue:
-            if key in writers:
-                twice = writers[key].recording
-                raise InputError(f"two files hold {twice.stem}; import one of them, or give venue or date")
-            mine[key] = part.venue
-            if reader.date < _FIRST_DAY:
-                expected = f"dated {_FIRST_DAY} or later, was {reader.date}: are its times in another unit?"
-                raise DataError(f"{reader.source} must be {expected}")
-            source = str(reader.source.name)
-            derived, instrument = _instrument(reader, options, part.symbol)
-            one = Recording(venue, part.symbol, reader.date, reader.depth, source, reader.name)
-            one.fractional, one.derived, one.instrument = hasattr(reader, "fractional"), derived, instrument
-            writers[key] = RecordingWriter(out, one)
-        _write(writers[key], part)
+            for other in [other for other, one in mine.items() if one.named != part.venue]:
+                if mine.pop(other).files > 1:
+                    raise InputError(f"{reader.source.name} has several venues, as have other files; venue = OLD=NEW")
+                books.pop(other).discard()
+        if key not in mine:
+            if key not in books:
+                books[key] = _BookImport(out, options, venue, part.symbol, reader, writers)
+            books[key].begin(reader, part.venue)
+            mine[key] = books[key]
+        elif mine[key].named != part.venue:
+            raise InputError(f"two venues of {reader.source.name} are named {venue}; give each its own name")
+        mine[key].add(part)
         count += part.snapshots.height
         if progress is not None:
             progress(reader.source.name, count)
+    for one in mine.values():
+        one.end()
     names.check()
     venues.update(names.seen)
-    return set(mine)
+    return list(mine.values())
+
+
+def _add_trades(
+    reader: TradeReader,
+    options: ReadingOptions,
+    books: dict[tuple[Any, ...], _BookImport],
+    venues: dict[str, None],
+    progress: Progress | None,
+) -> None:
+    """Add trades to the books of the same venue, symbol and day; refuse trades of other venues and symbols."""
+    names = _VenueNames(reader.source, options)
+    count = 0
+    for part in reader.parts():
+        venue = names.new(part.venue)
+        mine = [book for key, book in books.items() if key[:2] == (venue, part.symbol)]
+        if venue is not None and not mine:
+            raise DataError(
+                f"{reader.source} has trades of {part.symbol} at {venue}, which change no book; import them together "
+                f"with book updates or snapshots of {part.symbol} at {venue}"
+            )
+        for book in mine:
+            count += book.add_trades(part, reader.source.name)
+    names.check()
+    venues.update(names.seen)
+    if progress is not None:
+        progress(reader.source.name, count)
 
 
 def _instrument(reader: _Reader, options: ReadingOptions, symbol: str) -> tuple[bool, Instrument]:
-    """Return the declared instrument, or the default one of a feed and whether its unit and tick are derived."""
+    """Return whether unit and tick are to be derived, and the declared instrument or the default one of a feed."""
     if symbol in options.instruments:
         return False, options.instruments[symbol]
     if getattr(reader, "us_equity", reader.name in _US_EQUITIES):
@@ -340,24 +527,10 @@ def _instrument(reader: _Reader, options: ReadingOptions, symbol: str) -> tuple[
     return True, Instrument(symbol, zone=getattr(reader, "zone", TRADING_ZONE))
 
 
-def _write(writer: RecordingWriter, part: ReaderPart) -> None:
-    one = writer.recording
-    for frame, add in ((part.snapshots, writer.add_snapshots), (part.events, writer.add_events)):
-        if frame is not None:
-            renamed = part.venue != one.venue and "venue" in frame.columns
-            add(frame.with_columns(polars.lit(one.venue).alias("venue")) if renamed else frame)
-    one.references += part.references
-    one.unresolved += part.unresolved
-    one.deeper += part.deeper
-    one.gaps += part.gaps
-    for what, some in part.notes.items():
-        one.notes[what] = one.notes.get(what, 0) + some
-
-
-def _judge(reader: _Reader, recordings: Sequence[Recording], limits: dict[str, float]) -> None:
-    """Raise `DataError` if a recording is empty or exceeds a limit."""
-    symbols = {one.symbol for one in recordings if one.snapshots}
-    empty = [f" of {one.symbol}" for one in recordings if one.symbol not in symbols]
+def _judge(reader: _Reader, books: Sequence[_BookImport], limits: dict[str, float]) -> None:
+    """Raise `DataError` if a file has no snapshots of a symbol, or a recording exceeds a limit."""
+    recordings = [one for book in books for one in book.touched.values() if one.snapshots]
+    empty = [f" of {book.symbol}" for book in books if book.symbol not in {one.symbol for one in recordings}]
     if empty or not recordings:
         which = empty[0] if empty else ""
         raise DataError(f"{reader.source} has no snapshots{which} in the requested part of the day")

@@ -16,11 +16,12 @@ from riskroute.core.arrays import Floats, Integers
 from riskroute.core.errors import InputError
 from riskroute.core.text import shown
 from riskroute.core.validation import whole_number
-from riskroute.market.queue_fills import queue_bucket_fills, queue_price_keys
+from riskroute.market.price_keys import price_keys
+from riskroute.market.queue_fills import queue_bucket_fills
 from riskroute.market.sampling import SampledBooks, SampleTimes, closest_rows, last_rows, sample_books
 
 FeeRow = tuple[float, float]  # fee per share, and as a fraction of the price
-DECIMALS = 9  # decimal places of a dollar; further digits are rounding errors of large sums
+DECIMALS = 9  # decimal places of profits in dollars; further digits are rounding errors of large sums
 
 
 def check_profit_quantities(values: Sequence[int] | Integers) -> Integers:
@@ -65,7 +66,7 @@ def taking_fees(prices: Floats, sizes: Floats, quantities: Integers, fee: FeeRow
 def market_profits(books: SampledBooks, quantities: Integers, side: str = "sell", fee: FeeRow = (0.0, 0.0)) -> Floats:
     """Return the profit of market orders after taker fees, ``(B, Q)``; NaN where the book is too thin.
 
-    Sells walk the bids and buys the asks. Both sides are worse than the mid, so profits before rebates are negative.
+    A sell order takes bids, a buy order asks. Both are worse than the mid, so profits before rebates are negative.
     """
     prices, sizes = books.side("bid" if side == "sell" else "ask")
     money, fair = walk_book(prices, sizes, quantities), books.mid[:, None] * quantities
@@ -76,10 +77,11 @@ def market_profits(books: SampledBooks, quantities: Integers, side: str = "sell"
 def extrapolated_market_profits(
     books: SampledBooks, quantities: Integers, side: str = "sell", fee: FeeRow = (0.0, 0.0)
 ) -> Floats:
-    """Return `market_profits`, extrapolated beyond the last level; NaN only without a book.
+    """Return `market_profits`, extrapolated beyond the last level; NaN only if there is no book.
 
-    Beyond the known levels the price worsens linearly: if the last level is ``d`` from the mid and all levels hold
-    ``n`` shares, share ``m`` trades at distance ``d * m / n``. Fees are charged on these prices.
+    Beyond the known levels, prices are assumed to worsen linearly: if the last level is ``d`` from the mid and all
+    levels together hold ``n`` shares, share ``m`` of the order trades at distance ``d * m / n``. Fees are charged on
+    these prices.
 
     >>> books = SampledBooks(np.array([1]), np.array([[9.0]]), np.array([[2.0]]), np.array([[11.0]]), np.array([[2.0]]))
     >>> extrapolated_market_profits(books, np.array([1, 2, 4])).tolist()  # two shares cost $1 each, two $1 to $2
@@ -130,10 +132,10 @@ def limit_profits(
     order, at the limit and up to the bid's size, instead of resting. Each bid trades only once, so the remainder cannot
     take bids at or above the limit.
 
-    Pass all ``events`` of the day: an order added before the first event is known only from later events that refer to
-    it. ``rule`` is ``price-time`` or ``pro-rata``. Fees are a fee per share and a fraction of the price, for shares
-    filled passively and for shares that cross; rebates are negative. The remainder may walk ``levels`` of the last
-    book; default: all.
+    Pass all ``events`` of the day, so that orders added long before the sample time are known. ``rule`` is
+    ``price-time`` or ``pro-rata``. Fees are a fee per share and a fraction of the price: ``maker_fee`` for shares that
+    fill passively, ``taker_fee`` for shares that cross; rebates are negative. ``levels`` limits the levels that the
+    remainder may take; default: all.
 
     >>> from riskroute.market.schema import EVENT_SCHEMA, snapshot_schema
     >>> book = [10.00, 50, 10.02, 5]  # five shares are offered at 10.02
@@ -154,15 +156,15 @@ def limit_profits(
     sequences = np.full(len(rows), -1)
     sequences[rows >= 0] = snapshots["sequence"].cast(polars.Int64).to_numpy()[rows[rows >= 0]]
     limits, shown = (values[:, 0] for values in book.side(own))
-    coded = queue_price_keys(np.where(np.isfinite(book.mid), limits, np.nan), direction)
+    coded = price_keys(np.where(np.isfinite(book.mid), limits, np.nan), direction)
     filled = queue_bucket_fills(
         events, sample_times.edges, sequences, coded, shown, asked, direction=direction, rule=rule
     )
 
     rest, middle = asked - filled, book.mid[:, None]
     prices, sizes = last.side(other)
-    # Orders of the other side at or through our limit have already traded with us.
-    sizes = np.where(queue_price_keys(prices, direction) >= coded[:, None], 0.0, sizes)
+    # Orders of the other side that are at least as good as the limit have already traded with the resting order.
+    sizes = np.where(price_keys(prices, direction) >= coded[:, None], 0.0, sizes)
     earned = filled * (limits[:, None] - middle) + walk_book(prices, sizes, rest) - middle * rest
     maker = maker_fee[0] + maker_fee[1] * np.abs(limits[:, None])
     profits = direction * earned - maker * filled - taking_fees(prices, sizes, rest, taker_fee)

@@ -2,7 +2,8 @@
 
 Price-time priority serves the oldest order first. A pro-rata venue allocates every trade in proportion to displayed
 sizes. `QueueReplay` fills orders that join at any time, and lists the public trades of the same recording;
-`queue_bucket_fills` fills one order per bucket.
+`queue_bucket_fills` fills one order per bucket. Where trades have no order ids, `riskroute.market.queue_models`
+estimates the queue position.
 """
 
 from __future__ import annotations
@@ -15,29 +16,39 @@ import numpy as np
 import polars
 from numba import njit
 
-from riskroute.core.arrays import Floats, Integers
+from riskroute.core.arrays import Flags, Floats, Integers
 from riskroute.core.errors import DataError
 from riskroute.core.validation import one_of
 from riskroute.market.clock import SECOND
+from riskroute.market.price_keys import NO_PRICE, price_key, price_keys
+from riskroute.market.queue_models import (
+    DEFAULT_QUEUE_MODEL,
+    QueueModel,
+    QueueSide,
+    QueueTrades,
+    displayed_before,
+    follow_queue,
+    match_queue_trades,
+    queue_side,
+)
 from riskroute.market.schema import EVENT_SCHEMA
 
 if TYPE_CHECKING:
     from riskroute.market.day_books import DayBooks
 
 
-# Codes of event actions; the first four are A, C, F and M of an event table. ``arrive`` marks an order of the other
-# side: if its price is at or through ours, it trades with us instead of resting.
-_EventActions = namedtuple("_EventActions", "add cancel execute replace arrive")
-ACTION = _EventActions(*range(5))
+# Codes of event actions; all but ``arrive`` are A, C, F, M and T of an event table. ``arrive`` marks an order of the
+# other side: if its price is at or through ours, it trades with us instead of resting.
+_EventActions = namedtuple("_EventActions", "add cancel execute replace arrive trade")
+ACTION = _EventActions(*range(6))
 MATCHING_RULES = ("price-time", "pro-rata")
-PRICE_UNITS = 1_000_000  # prices are compared in whole millionths of a dollar: floats may differ in the last digit
-_NOWHERE = -(2**62)  # stands for an unknown price; no queue has it
+_UNSEEN = 2**62  # shares beyond any order: the queue is followed to the end
 
 
 class QueueEvents(NamedTuple):
     """Events of our side of the book, ``(N,)`` each, and the size that each removes from a queue.
 
-    Prices are integers that increase as they get worse for the counterparty: those of bids are negative. A cancel, an
+    Prices are coded by `price_keys` and increase as they get worse for the counterparty. A cancel, an
     execution and the old order of a replacement remove ``gone_sizes`` from the queue at ``gone_prices``, from an order
     that joined at sequence ``gone_joined``. If that order was never added, ``gone_joined`` is the earliest sequence
     that its id allows (-1: before the first event). Orders of the other side are included with action ``arrive``.
@@ -58,20 +69,11 @@ class QueueEvents(NamedTuple):
         return begin, max(begin, int(np.searchsorted(self.stamps, stamp)))
 
 
-def queue_price_keys(prices: Floats, direction: int) -> Floats:
-    """Return prices coded as in `QueueEvents`, NaN unchanged; ``direction`` is 1 for asks and -1 for bids.
-
-    >>> queue_price_keys(np.array([10.01]), 1).tolist(), queue_price_keys(np.array([10.01]), -1).tolist()
-    ([10010000.0], [-10010000.0])
-    """
-    return np.asarray(direction * np.rint(prices * PRICE_UNITS))
-
-
 def queue_bucket_fills(
     events: polars.DataFrame,
     edges: Integers,
     sequences: Integers,
-    limits: Floats,
+    limits: Integers,
     shown: Floats,
     quantities: Integers,
     *,
@@ -81,12 +83,14 @@ def queue_bucket_fills(
     """Return the shares filled at the limit price, ``(B, Q)``, by orders of ``quantities (Q,)`` in each of B buckets.
 
     In the bucket from ``edges[b]`` to ``edges[b + 1]`` (UTC nanoseconds) an order joins right after event
-    ``sequences[b]``, behind ``shown[b]`` shares at ``limits[b]``, coded by `queue_price_keys` (NaN: no order joins).
+    ``sequences[b]``, behind ``shown[b]`` shares at ``limits[b]``, coded by `price_keys` (`NO_PRICE`: no order joins).
     ``direction`` is 1 for orders to sell and -1 for orders to buy; ``rule`` is one of `MATCHING_RULES`.
     """
+    if _lacks_order_ids(events):
+        raise DataError("events must have order ids for limit orders in buckets, had public trades only")
     flow, pro_rata = _code_day_events(events, direction, int(edges[-1])), rule == "pro-rata"
     filled = np.zeros((len(shown), len(quantities)), dtype=np.int64)
-    for bucket in np.flatnonzero(np.isfinite(limits)):
+    for bucket in np.flatnonzero(limits != NO_PRICE):
         sequence, price, ahead = int(sequences[bucket]), int(limits[bucket]), int(shown[bucket])
         rows = flow.between(sequence, int(edges[bucket + 1]))
         filled[bucket] = _filled(flow, *rows, sequence, price, ahead, quantities, pro_rata)
@@ -99,7 +103,7 @@ def _code_day_events(events: polars.DataFrame, direction: int, end: int = 2**62)
     ours = (coded["side"] == ("A" if direction == 1 else "B")).fill_null(False).to_numpy()
     names = ("stamp", "sequence", "action", "price", "size")
     stamps, sequences, actions, prices, sizes = (coded[name].cast(polars.Int64).to_numpy().copy() for name in names)
-    gone = [np.full(len(stamps), _NOWHERE), np.full(len(stamps), -1), np.zeros(len(stamps), dtype=np.int64)]
+    gone = [np.full(len(stamps), NO_PRICE), np.full(len(stamps), -1), np.zeros(len(stamps), dtype=np.int64)]
     arrivals = _ArrivalIds.of_events(coded)
     for mine in (ours, ~ours):
         rows = np.flatnonzero(mine)
@@ -169,15 +173,15 @@ def _look_up_orders(
 def _look_up(events: tuple[Integers, ...], joined: Integers) -> tuple[Integers, Integers, Integers]:
     """Return what `_look_up_orders` returns; ``joined`` starts with the earliest sequences and is updated in place."""
     sequences, actions, prices, sizes, orders, old_orders = events
-    price = np.full(len(joined), _NOWHERE)
+    price = np.full(len(joined), NO_PRICE)
     left = np.zeros(len(joined), dtype=np.int64)
-    gone_prices = np.full(len(actions), _NOWHERE)
+    gone_prices = np.full(len(actions), NO_PRICE)
     gone_joined = np.full(len(actions), -1)
     gone_sizes = np.zeros(len(actions), dtype=np.int64)
     for row in range(len(actions)):
         order = orders[row]
         if actions[row] == ACTION.cancel or actions[row] == ACTION.execute:
-            if price[order] == _NOWHERE:
+            if price[order] == NO_PRICE:
                 price[order] = prices[row]
             gone_prices[row], gone_joined[row], gone_sizes[row] = price[order], joined[order], sizes[row]
             left[order] = max(left[order] - sizes[row], 0)
@@ -194,23 +198,26 @@ def _coded_events(events: polars.DataFrame, direction: int, end: int) -> polars.
     missing = [name for name in EVENT_SCHEMA if name not in events.columns]
     if missing:
         raise DataError(f"events must have columns {', '.join(EVENT_SCHEMA)}, missing {', '.join(missing)}")
-    for name in ("sequence", "ts_event"):
+    # Public trades need no sequence: their own feed may number them apart from the books.
+    for name in ("ts_event",) if _lacks_order_ids(events) else ("sequence", "ts_event"):
         if events[name].null_count() or not events[name].is_sorted():
             raise DataError(f"events must be sorted by {name}")
-    # An order may rest at any finite price; a null or NaN must not be mistaken for one.
-    price = (polars.col("price") * PRICE_UNITS).round().cast(polars.Int64, strict=False)
+    parts = events["size"].filter(events["size"] % 1 != 0)
+    if len(parts):
+        raise DataError(f"sizes of events must be whole numbers of units, was {parts[0]}; use `unit_table`")
+    codes = polars.Enum(["A", "C", "F", "M", "arrive", "T"])  # in the order of ACTION
     coded = events.select(
         polars.col("ts_event").cast(polars.Int64).alias("stamp"),
         polars.col("sequence").cast(polars.Int64),
-        polars.col("action").cast(polars.Enum(list("ACFM")), strict=False).to_physical(),
-        (price * direction).fill_null(_NOWHERE).alias("price"),
+        polars.col("action").cast(codes, strict=False).to_physical(),
+        polars.Series("price", price_keys(events["price"].cast(polars.Float64).to_numpy(), direction)),
         polars.col("size").cast(polars.Int64).fill_null(0),
         "side",
         polars.col("order_id", "old_order_id").fill_null(0),
     )
-    if coded["action"].null_count():
-        unknown = {str(action) for action in events["action"].unique().to_list() if action not in set("ACFM")}
-        raise DataError(f"action must be one of A, C, F, M, was {', '.join(sorted(unknown))}")
+    unknown = {str(action) for action in events["action"].unique().to_list() if action not in set("ACFMT")}
+    if unknown:
+        raise DataError(f"action must be one of A, C, F, M, T, was {', '.join(sorted(unknown))}")
     return coded[: int(coded["stamp"].search_sorted(end, side="left"))]
 
 
@@ -228,7 +235,7 @@ class _PublicTrades(NamedTuple):
 
 
 def _hidden_trades(events: polars.DataFrame) -> Integers:
-    """Return trades with hidden orders: stamps, sequences, prices in millionths and sizes, ``(4, n)``."""
+    """Return trades with hidden orders: stamps, sequences, prices by `price_keys` and sizes, ``(4, n)``."""
     coded = _coded_events(events, 1, 2**62).filter(
         (polars.col("order_id") == 0) & (polars.col("action") == ACTION.execute)
     )
@@ -245,62 +252,100 @@ def _public_trades(
         columns = np.stack([flow.stamps, flow.sequences, flow.gone_prices * direction, flow.gone_sizes])
         whole.append(columns[:, flow.actions == ACTION.execute])
     if hidden is not None and hidden.shape[1] and last > first:
-        bids, asks = (np.rint(side[first:last, 0] * PRICE_UNITS) for side in (books.bid_px, books.ask_px))
-        rows = np.searchsorted(books.stamps[first:last], hidden[0]) - 1
-        # Feeds do not report the side of a hidden trade: compare it with the previous mid; at it, count both sides.
-        above = 2 * hidden[2] - (bids + asks)[np.maximum(rows, 0)]
-        whole.append(hidden[:, (rows >= 0) & (direction * above >= 0)])
+        # Feeds do not report the side of a hidden trade.
+        whole.append(hidden[:, _near_side(books, venue, direction, hidden[0], hidden[2])])
     if not whole or last == first:
         empty = np.zeros(0, dtype=np.int64)
         return _PublicTrades(empty, empty, empty)
     stamps, sequences, prices, sizes = np.concatenate(whole, axis=1)
-    order = np.lexsort((sequences, prices, stamps))
-    stamps, sequences, prices, sizes = stamps[order], sequences[order], prices[order], sizes[order]
+    rows = first + np.searchsorted(books.sequences[first:last], sequences)
+    return _as_public_trades(books, venue, direction, QueueTrades(stamps, rows, direction * prices, sizes))
+
+
+def _as_public_trades(books: DayBooks, venue: int, direction: int, trades: QueueTrades) -> _PublicTrades:
+    """Return trades by time, with the shares displayed at their price before the first snapshot that reflects them."""
+    order = np.lexsort((trades.rows, direction * trades.prices, trades.stamps))
+    stamps, rows, prices, sizes = (column[order] for column in trades)
     begins = np.ones(len(stamps), dtype=bool)
     begins[1:] = (np.diff(stamps) != 0) | (np.diff(prices) != 0)
     starts = np.flatnonzero(begins)
     totals = np.add.reduceat(sizes, starts) if len(starts) else sizes
-    shown = _displayed(books, venue, direction, sequences[starts], prices[starts])
+    shown = displayed_before(queue_side(books, venue, direction), rows[starts], prices[starts])
     return _PublicTrades(stamps[starts], totals.astype(np.int64), shown)
 
 
-def _displayed(books: DayBooks, venue: int, direction: int, sequences: Integers, prices: Integers) -> Integers:
-    """Return the shares displayed at each price in the last snapshot before each sequence."""
-    first, last = int(books.offsets[venue]), int(books.offsets[venue + 1])
-    rows = first + np.searchsorted(books.sequences[first:last], sequences) - 1
-    levels, sizes = (books.ask_px, books.ask_sz) if direction > 0 else (books.bid_px, books.bid_sz)
-    there = np.maximum(rows, first)
-    same = np.rint(levels[there] * PRICE_UNITS) == prices[:, None]
-    shown = np.where(same, sizes[there], 0.0).sum(axis=1)
-    return np.where(rows >= first, shown, 0.0).astype(np.int64)
+def _near_side(books: DayBooks, venue: int, direction: int, stamps: Integers, prices: Integers) -> Flags:
+    """Return which trades at ``prices`` (asks' keys) were at the previous mid or on our side of it, ``(n,)``."""
+    first, last = books.offsets[venue], books.offsets[venue + 1]
+    rows = first + np.searchsorted(books.stamps[first:last], stamps) - 1
+    known, there = rows >= first, np.clip(rows, first, last - 1)
+    bids, asks = (price_keys(side[there, 0]) for side in (books.bid_px, books.ask_px))
+    known &= (bids != NO_PRICE) & (asks != NO_PRICE)
+    return np.asarray(known & (direction * (2 * prices - (bids + asks)) >= 0))
+
+
+def _lacks_order_ids(events: polars.DataFrame) -> bool:
+    """Return whether a table has public trades, and no execution of an order by id."""
+    if "action" not in events.columns or "order_id" not in events.columns:
+        return False  # `_coded_events` names what is missing
+    executed = events.filter(polars.col("action").is_in(["F", "T"]))
+    return "T" in executed["action"] and not (executed["order_id"] > 0).any()
+
+
+def _queue_trades(books: DayBooks, venue: int, direction: int, events: polars.DataFrame) -> QueueTrades:
+    """Code the trades with the asks (``direction`` 1) or bids (-1) of a venue, and match them to its snapshots."""
+    coded = _coded_events(events, 1, 2**62).filter(
+        polars.col("action").is_in([ACTION.execute, ACTION.trade]),
+        polars.col("price") != NO_PRICE,
+        polars.col("size") > 0,
+    )
+    stamps, prices, sizes = (coded[name].cast(polars.Int64).to_numpy() for name in ("stamp", "price", "size"))
+    ours = (coded["side"] == ("A" if direction > 0 else "B")).fill_null(False).to_numpy()
+    unknown = ~coded["side"].is_in(["A", "B"]).fill_null(False).to_numpy()
+    some = np.flatnonzero(ours | unknown)
+    near = _near_side(books, venue, direction, stamps[some], prices[some])
+    some = some[ours[some] | near]
+    return match_queue_trades(queue_side(books, venue, direction), stamps[some], direction * prices[some], sizes[some])
 
 
 class QueueReplay:
     """Replays limit orders on the recorded queues of a day.
 
     A venue without ``events`` takes no limit orders. ``matching`` is one of `MATCHING_RULES` by venue; default:
-    ``price-time``.
+    ``price-time``. At venues whose events are public trades without order ids, ``model`` estimates queue positions;
+    None: these venues take no limit orders.
     """
 
     def __init__(
-        self, books: DayBooks, events: Mapping[str, polars.DataFrame], matching: Mapping[str, str] | None = None
+        self,
+        books: DayBooks,
+        events: Mapping[str, polars.DataFrame],
+        matching: Mapping[str, str] | None = None,
+        model: QueueModel | None = DEFAULT_QUEUE_MODEL,
     ) -> None:
         for name in events:
             one_of("venue of events", name, books.venues)
         rules = dict(matching or {})
         for name, rule in rules.items():
             one_of(f"matching of {name}", rule, MATCHING_RULES)
-        self.books = books
-        self._traded: dict[tuple[int, int], Integers] = {}
+            if rule == "pro-rata" and name in events and _lacks_order_ids(events[name]):
+                raise DataError(
+                    f"matching of {name} must be price-time, since its events have no order ids, was {rule}"
+                )
+        self.books, self.model = books, model
         self.pro_rata = [rules.get(name) == "pro-rata" for name in books.venues]
+        self.flows: dict[tuple[int, int], QueueEvents] = {}
+        self.matched: dict[tuple[int, int], QueueTrades] = {}  # public trades where the queue is estimated
+        self.hidden: dict[int, Integers] = {}
+        self._sides: dict[tuple[int, int], QueueSide] = {}
+        self._traded: dict[tuple[int, int], tuple[Integers, Integers]] = {}
         self._trades: dict[tuple[int, int], _PublicTrades] = {}
-        self.hidden = {venue: _hidden_trades(events[name]) for venue, name in enumerate(books.venues) if name in events}
-        self.flows = {
-            (venue, sign): _code_day_events(events[name], -sign)
-            for venue, name in enumerate(books.venues)
-            if name in events
-            for sign in (1, -1)
-        }
+        for venue, name in enumerate(books.venues):
+            if name in events and _lacks_order_ids(events[name]):
+                self.matched |= {(venue, sign): _queue_trades(books, venue, -sign, events[name]) for sign in (1, -1)}
+            elif name in events:
+                self.hidden[venue] = _hidden_trades(events[name])
+                self.flows |= {(venue, sign): _code_day_events(events[name], -sign) for sign in (1, -1)}
 
     @classmethod
     def of_flows(
@@ -309,33 +354,46 @@ class QueueReplay:
         flows: Mapping[tuple[int, int], QueueEvents],
         pro_rata: Sequence[bool],
         hidden: Mapping[int, Integers] | None = None,
+        matched: Mapping[tuple[int, int], QueueTrades] | None = None,
+        model: QueueModel | None = DEFAULT_QUEUE_MODEL,
     ) -> Self:
-        """Restore a replay from coded events by venue number and sign of our orders, and hidden trades by venue."""
-        replay = cls(books, {})
+        """Restore a replay: coded events and trades by venue number and sign of our orders, hidden trades by venue."""
+        replay = cls(books, {}, model=model)
         replay.flows, replay.pro_rata, replay.hidden = dict(flows), list(pro_rata), dict(hidden or {})
+        replay.matched = dict(matched or {})
         return replay
+
+    @property
+    def estimated(self) -> tuple[str, ...]:
+        """Venues whose queue positions are estimates."""
+        return tuple(name for venue, name in enumerate(self.books.venues) if (venue, 1) in self.matched)
 
     def on_books(self, books: DayBooks) -> Self:
         """Return the same queues with other books of the same snapshots, such as those of `DayBooks.aged`."""
-        return self.of_flows(books, self.flows, self.pro_rata, self.hidden)
+        return self.of_flows(books, self.flows, self.pro_rata, self.hidden, self.matched, self.model)
+
+    def with_model(self, model: QueueModel | None) -> Self:
+        """Return the same queues with another model of estimated positions; None: no limit orders where they are."""
+        return self.of_flows(self.books, self.flows, self.pro_rata, self.hidden, self.matched, model)
 
     def pessimistic(self) -> Self:
-        """Return the same queues without cancellations: only trades advance an order."""
+        """Return the same queues without cancellations, or with the pessimistic model: trades advance an order."""
         kept = {
             key: flow._replace(
                 gone_sizes=np.where(np.isin(flow.actions, (ACTION.cancel, ACTION.replace)), 0, flow.gone_sizes)
             )
             for key, flow in self.flows.items()
         }
-        return self.of_flows(self.books, kept, self.pro_rata, self.hidden)
+        model = None if self.model is None else QueueModel("pessimistic")
+        return self.of_flows(self.books, kept, self.pro_rata, self.hidden, self.matched, model)
 
     def volume(self, begin: int, end: int) -> int:
-        """Return the shares that traded with displayed orders at all venues between two times."""
-        return sum(self._traded_between(key, begin, end) for key in self.flows)
+        """Return the shares that traded at all venues between two times, without hidden orders where they are known."""
+        return sum(self._traded_between(key, begin, end) for key in (*self.flows, *self.matched))
 
     def outflow(self, venue: int, sign: int, time: int, seconds: int) -> float:
         """Return the shares per second that traded with our side in the ``seconds`` before a time."""
-        if (venue, sign) not in self.flows:
+        if (venue, sign) not in self.flows and (venue, sign) not in self.matched:
             return 0.0
         return self._traded_between((venue, sign), time - seconds * SECOND, time) / seconds
 
@@ -343,8 +401,11 @@ class QueueReplay:
         """Return size and previously displayed size of each trade on the side that an order of ``sign`` takes from."""
         key = venue, sign
         if key not in self._trades:
-            flow = self.flows.get((venue, -sign))
-            self._trades[key] = _public_trades(self.books, venue, sign, flow, self.hidden.get(venue))
+            if matched := self.matched.get((venue, -sign)):
+                self._trades[key] = _as_public_trades(self.books, venue, sign, matched)
+            else:
+                flow = self.flows.get((venue, -sign))
+                self._trades[key] = _public_trades(self.books, venue, sign, flow, self.hidden.get(venue))
         return self._trades[key].between(begin, end)
 
     def hidden_volume(self, venue: int, price: float, begin: int, end: int) -> int:
@@ -353,7 +414,7 @@ class QueueReplay:
             return 0
         stamps, _, prices, sizes = self.hidden[venue]
         some = slice(*np.searchsorted(stamps, (begin, end)))
-        return int(sizes[some][prices[some] == round(price * PRICE_UNITS)].sum())
+        return int(sizes[some][prices[some] == price_key(price)].sum())
 
     def most_hidden(self, venue: int, price: float, begin: int, end: int, window: int) -> int:
         """Return the largest `hidden_volume` of any window of ``window`` nanoseconds starting in [begin, end]."""
@@ -361,19 +422,24 @@ class QueueReplay:
             return 0
         stamps, _, prices, sizes = self.hidden[venue]
         some = slice(*np.searchsorted(stamps, (begin, end + window)))
-        at = prices[some] == round(price * PRICE_UNITS)
+        at = prices[some] == price_key(price)
         times, shares = stamps[some][at], np.concatenate(([0], np.cumsum(sizes[some][at])))
         starts = np.minimum(times, end)  # a window gains nothing by starting between two trades
         firsts, lasts = np.searchsorted(times, starts), np.searchsorted(times, starts + window)
         return int((shares[lasts] - shares[firsts]).max(initial=0))
 
     def _traded_between(self, key: tuple[int, int], begin: int, end: int) -> int:
-        flow = self.flows[key]
         if key not in self._traded:
-            traded = np.where(flow.actions == ACTION.execute, flow.gone_sizes, 0)
-            self._traded[key] = np.concatenate(([0], np.cumsum(traded)))
-        first, last = np.searchsorted(flow.stamps, (begin, end))
-        return int(self._traded[key][last] - self._traded[key][first])
+            if matched := self.matched.get(key):
+                order = np.argsort(matched.stamps, kind="stable")
+                stamps, sizes = matched.stamps[order], matched.sizes[order]
+            else:
+                flow = self.flows[key]
+                stamps, sizes = flow.stamps, np.where(flow.actions == ACTION.execute, flow.gone_sizes, 0)
+            self._traded[key] = stamps, np.concatenate(([0], np.cumsum(sizes)))
+        stamps, totals = self._traded[key]
+        first, last = np.searchsorted(stamps, (begin, end))
+        return int(totals[last] - totals[first])
 
     def fills(self, venue: int, sign: int, begin: int, end: int, shares: int) -> tuple[float, list[tuple[int, int]]]:
         """Return the limit price of an order that joins at ``begin``, and its fills (time, shares) before ``end``.
@@ -381,11 +447,16 @@ class QueueReplay:
         The order joins the back of the queue at the best price of its own side: the bids for a buy (``sign`` 1). The
         price is NaN if that side is empty or the venue has no events.
         """
-        joined = self._joined(venue, sign, begin, end)
+        joined = self._joined(venue, sign, begin)
         if joined is None:
             return float("nan"), []
-        flow, price, rows, sequence, whole, shown = joined
-        times, some = _fills(flow, *rows, sequence, whole, shown, shares, self.pro_rata[venue])
+        price, key, row, shown = joined
+        if (venue, sign) in self.matched:
+            times, some, _ = self._followed(venue, sign, row, begin, end, key, shares)
+        else:
+            flow, sequence = self.flows[venue, sign], int(self.books.sequences[row])
+            rows = flow.between(sequence, end)
+            times, some = _fills(flow, *rows, sequence, key, shown, shares, self.pro_rata[venue])
         return price, list(zip(times.tolist(), some.tolist(), strict=True))
 
     def drain(self, venue: int, sign: int, begin: int, end: int) -> tuple[float, int, int]:
@@ -394,24 +465,33 @@ class QueueReplay:
         The outflow counts shares ahead that traded or were cancelled, plus volume that reached our position. The price
         is NaN without a queue. Pro-rata venues are treated as price-time, which is conservative.
         """
-        joined = self._joined(venue, sign, begin, end)
+        joined = self._joined(venue, sign, begin)
         if joined is None:
             return float("nan"), 0, 0
-        flow, price, rows, sequence, whole, shown = joined
-        return price, shown, int(_outflow(flow, *rows, sequence, whole, shown))
+        price, key, row, shown = joined
+        if (venue, sign) in self.matched:
+            return price, shown, self._followed(venue, sign, row, begin, end, key, _UNSEEN)[2]
+        flow, sequence = self.flows[venue, sign], int(self.books.sequences[row])
+        return price, shown, int(_outflow(flow, *flow.between(sequence, end), sequence, key, shown))
 
-    def _joined(
-        self, venue: int, sign: int, begin: int, end: int
-    ) -> tuple[QueueEvents, float, tuple[int, int], int, int, int] | None:
-        """Return a queue's events, price, rows between two times, joining sequence, coded price and size, or None."""
-        flow = self.flows.get((venue, sign))
+    def _followed(
+        self, venue: int, sign: int, row: int, begin: int, end: int, price: int, shares: int
+    ) -> tuple[Integers, Integers, int]:
+        """Return times and sizes of estimated fills, and the estimated outflow."""
+        assert self.model is not None  # `_joined` finds no queue without a model
+        key = venue, -sign
+        if key not in self._sides:
+            self._sides[key] = queue_side(self.books, *key)
+        return follow_queue(self._sides[key], self.matched[venue, sign], self.model, row, begin, end, price, shares)
+
+    def _joined(self, venue: int, sign: int, begin: int) -> tuple[float, int, int, int] | None:
+        """Return price, its key, row of the last snapshot and size of the queue that an order joins; None without."""
         prices, sizes, snapshots = self.books.opposite(begin, -sign)
-        price = float(prices[venue, 0])
-        if flow is None or not np.isfinite(price) or sizes[venue, 0] <= 0:
+        price, key = float(prices[venue, 0]), (venue, sign)
+        takes = key in self.flows or (key in self.matched and self.model is not None)
+        if not takes or not np.isfinite(price) or sizes[venue, 0] <= 0:
             return None
-        sequence = int(self.books.sequences[snapshots[venue]])
-        whole = int(queue_price_keys(np.array([price]), -sign)[0])
-        return flow, price, flow.between(sequence, end), sequence, whole, int(sizes[venue, 0])
+        return price, -sign * price_key(price), int(snapshots[venue]), int(sizes[venue, 0])
 
 
 @njit(cache=True)
@@ -486,9 +566,9 @@ def _reaches_us(flow: QueueEvents, row: int, sequence: int, price: int, ahead: i
         if flow.prices[row] < price or _met_before(flow, row, sequence, price):
             return 0, better
         return max(flow.sizes[row] - ahead - better, 0), better
-    if _NOWHERE < gone_price < price:
+    if NO_PRICE < gone_price < price:
         better = max(better - gone, 0)
-    if action in (ACTION.add, ACTION.replace) and _NOWHERE < flow.prices[row] < price:
+    if action in (ACTION.add, ACTION.replace) and NO_PRICE < flow.prices[row] < price:
         better += flow.sizes[row]
     if action != ACTION.execute or gone_price < price:
         return 0, better

@@ -10,7 +10,7 @@ import json
 import math
 import os
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -48,9 +48,10 @@ from riskroute.core.validation import (
     valid_path,
     whole_number,
 )
-from riskroute.market.clock import SECOND, clock_stamp
-from riskroute.market.readers.reading import ITCH_LEVELS
-from riskroute.market.schema import EVENT_SCHEMA, snapshot_schema
+from riskroute.market.clock import SECOND
+from riskroute.market.readers.reading import ITCH_LEVELS, ReaderPart
+from riskroute.market.schema import EVENT_SCHEMA, event_schema, snapshot_schema
+from riskroute.market.session_cut import SessionCut
 
 RECORD, SNAPSHOTS, EVENTS = ".record.json", ".snapshots.parquet", ".events.parquet"  # endings of file names
 # Largest price of US equities and of other instruments: anything above is in other units or a placeholder.
@@ -59,6 +60,8 @@ _LARGEST_PRICES = {REG_NMS: 1e7, NO_PROTECTION: 1e9}
 # Notes of a recording as sentences.
 _REMARKS = {
     "other_days": "skipped {n:,} snapshots of other days",
+    "outside": "left out {n:,} snapshots outside the session",
+    "repeated": "left out {n:,} rows that two files hold",
     "late": "{n:,} records were up to one second late and take the time of the previous record",
     "maybe_bad_book": "skipped {n:,} snapshots that the feed marks as doubtful after a gap",
     "bad_receipt": "{n:,} snapshots have a time that is marked as inaccurate",
@@ -68,17 +71,19 @@ _REMARKS = {
     "not_firm": "{n:,} quotes were not firm and count as empty books",
     "lots_of_100": "sizes were read as round lots of 100 shares",
     "no_last_line": "the file has no END line and may be truncated",
+    "no_snapshot": "updates begin without a snapshot; levels that did not change since are missing",
     "best_only": "the file holds only quotes that changed the national best bid and offer; books may be stale",
 }
 
 
 @dataclass
 class Recording:
-    """Metadata of one venue, symbol and day.
+    """Metadata of one venue, symbol and session day.
 
     ``depth`` is the number of levels per side in the table, ``levels`` that of the deepest snapshot. ``deeper`` counts
     snapshots with more levels in the source than were kept, ``gaps`` periods without a book because updates are
-    missing. ``fractional`` is whether sizes may have decimals. ``instrument`` is the declared one, or with ``derived``
+    missing. ``has_events`` is whether there are events of orders, ``trades`` counts public trades without orders.
+    ``fractional`` is whether sizes may have decimals. ``instrument`` is the declared one, or with ``derived``
     has unit and tick derived from the data. ``notes`` has other issues, see `remarks`.
     """
 
@@ -91,6 +96,7 @@ class Recording:
     snapshots: int = 0
     events: int = 0
     has_events: bool = False
+    trades: int = 0
     first: str = ""
     last: str = ""
     crossed: int = 0
@@ -141,6 +147,7 @@ class Recording:
         facts = {
             self.cut: bool(self.cut),
             f"Updates of {self.stem} are missing {times}; its book is unknown until the next snapshot.": self.gaps,
+            f"Days of {self.stem} are sessions {self.instrument.session_text}.": bool(self.instrument.hours),
             f"Days and hours of {self.stem} are in {self.zone} time.": self.zone != TRADING_ZONE,
         }
         notes = [f"{self.stem}: {text}." for text in _remarks_on(self.notes)]
@@ -168,24 +175,39 @@ def _remarks_on(notes: dict[str, Any]) -> list[str]:
     return remarks + [text.format(n=notes[name]) for name, text in _REMARKS.items() if name in notes]
 
 
-def _check_prices(frame: polars.DataFrame, recording: Recording) -> None:
-    """Refuse prices above that of `_LARGEST_PRICES`; the error names row, venue, column, value and time."""
-    most = _LARGEST_PRICES[recording.instrument.protection]
+def _check_prices(frame: polars.DataFrame, instrument: Instrument, source: str) -> None:
+    """Refuse prices that the instrument cannot have; the error names row, venue, column, value and time."""
     names = [name for name in frame.columns if name == "price" or "_px_" in name]
-    for name, largest in frame.select(polars.col(names).max()).row(0, named=True).items() if names else ():
-        if largest is not None and largest > most:
-            number, venue, time = frame.filter(polars.col(name) > most).select("sequence", "venue", "ts_event").row(0)
-            raise DataError(
-                f"row {number:,} of {recording.source}, venue {venue}: {name} must be at most {most:,.0f}, was "
-                f"{largest:,.2f} at {time:%H:%M:%S} UTC: are its prices in another unit?"
-            )
+    if not names:
+        return
+    most = _LARGEST_PRICES[instrument.protection]
+    signed = [] if instrument.negative_prices else names
+    # events that are no trades, such as cancellations, may state no price
+    stated = polars.col("action") == "T" if "action" in frame.columns else polars.lit(True)
+    odd = polars.any_horizontal(polars.col(names).abs() > most, *((polars.col(name) <= 0) & stated for name in signed))
+    rows = frame.filter(odd.fill_null(False))
+    if not rows.height:
+        return
+    number, venue, time = rows.select("sequence", "venue", "ts_event").row(0)
+    values = rows.select(names).row(0, named=True).items()
+    name, was = next(
+        (name, price)
+        for name, price in values
+        if price is not None and (abs(price) > most or (name in signed and price <= 0))
+    )
+    where = f"row {number:,} of {source}, venue {venue}: {name}"
+    if abs(was) > most:
+        expected = f"at most {most:,.0f}, was {was:,.2f} at {time:%H:%M:%S} UTC: are its prices in another unit?"
+        raise DataError(f"{where} must be {expected}")
+    advice = "declare an instrument with negative_prices to allow it"
+    raise DataError(f"{where} must be above 0, was {was} at {time:%H:%M:%S} UTC; {advice}")
 
 
 class _BookWatch:
-    """Tracks the longest gap in the New York session, and the total and longest time of crossed or locked books."""
+    """Tracks the longest gap in a session, and the total and longest time of crossed or locked books."""
 
-    def __init__(self, day: dt.date) -> None:
-        self._session = [clock_stamp(day, moment) for moment in (dt.time(9, 30), dt.time(16))]  # New York
+    def __init__(self, begin: int, end: int) -> None:
+        self._session = begin, end  # UTC nanoseconds
         self._last: int | None = None
         self._since: int | None = None
         self._first = 0
@@ -231,7 +253,7 @@ class _BookWatch:
         return found
 
 
-class _Steps:
+class Steps:
     """Derives the unit and the tick of an instrument from the sizes and prices of its snapshots."""
 
     def __init__(self) -> None:
@@ -239,7 +261,7 @@ class _Steps:
 
     def add(self, frame: polars.DataFrame) -> None:
         """Add the sizes and prices of snapshots."""
-        sizes = [name for name in frame.columns if "_sz_" in name and frame.schema[name].is_float()]
+        sizes = [name for name, kind in frame.schema.items() if "_sz_" in name and kind.is_float()]
         if sizes:
             self._unit = decimal_step(frame.select(sizes).to_numpy(), largest=self._unit)
         prices = np.unique(frame.select(polars.selectors.contains("_px_")).to_numpy())
@@ -293,20 +315,61 @@ class _ParquetStream:
 
 
 class RecordingWriter:
-    """Streams one recording into a folder; nothing appears there before `commit`."""
+    """Streams one recording into a folder; nothing appears there before `commit`.
 
-    def __init__(self, folder: Path, recording: Recording) -> None:
+    Recordings of one book on several days share ``steps``, so that they have the same derived unit and tick.
+    """
+
+    def __init__(self, folder: Path, recording: Recording, steps: Steps | None = None) -> None:
         self.folder, self.recording = folder, recording
         self._writers: dict[str, _ParquetStream] = {}
-        self._watch = _BookWatch(recording.date)
-        self._steps = _Steps()
+        self._watch = _BookWatch(*recording.instrument.active_session(recording.date))
+        self._steps = Steps() if steps is None else steps
+        self.source = recording.source  # the current file, for errors
+        self._sources = [recording.source]
+        self._new: set[str] = set()  # tables to which the latest file has added nothing yet
+        self._ends: dict[str, polars.DataFrame] = {}  # by table, the rows with the latest time
+        self._offset = self._sequence = 0
+        self._closed: set[str] = set()
+
+    def extend(self, source: str) -> None:
+        """Continue with another file of the same book; rows that both files hold at the same time are left out."""
+        self._sources.append(source)
+        self.source = source
+        self.recording.source = ", ".join(self._sources)
+        self._new = {SNAPSHOTS, EVENTS}
+        self._offset = self._sequence  # numbers of messages ascend throughout the recording
+
+    def _later(self, ending: str, frame: polars.DataFrame) -> polars.DataFrame:
+        """Return the rows that are not there yet; refuse rows that are earlier than those so far."""
+        end = self._ends.get(ending)
+        if ending in self._closed or (end is not None and frame["ts_event"][0] < end["ts_event"][0]):
+            files = " and ".join(self._sources[-2:])
+            advice = "import one of them, name files in the order of their times, or give venue or date"
+            raise InputError(f"two files hold {self.recording.stem} at the same time, {files}; {advice}")
+        if ending in self._new:
+            self._new.discard(ending)
+            if end is not None:
+                keys = [name for name in frame.columns if name not in ("sequence", "deeper")]
+                same = frame.filter(polars.col("ts_event") == end["ts_event"][0])
+                fresh = same.join(end, on=keys, how="anti", nulls_equal=True)
+                repeated = same.height - fresh.height
+                if repeated:
+                    self.recording.notes["repeated"] = self.recording.notes.get("repeated", 0) + repeated
+                    frame = polars.concat([fresh, frame[same.height :]])
+        if frame.height:
+            self._ends[ending] = frame.filter(polars.col("ts_event") == frame["ts_event"][-1])
+        return frame.with_columns(polars.col("sequence") + self._offset) if self._offset else frame
 
     def add_snapshots(self, frame: polars.DataFrame) -> None:
-        """Append snapshots in ascending time."""
+        """Append snapshots in ascending time; the column ``deeper`` marks those with more levels in the source."""
         if frame.height:
-            _check_prices(frame, self.recording)
-            self._write(SNAPSHOTS, frame.select(list(snapshot_schema(self.recording.depth))))
             one = self.recording
+            _check_prices(frame, one.instrument, self.source)
+            frame = self._later(SNAPSHOTS, frame)
+        if frame.height:
+            self._write(SNAPSHOTS, frame.select(list(snapshot_schema(self.recording.depth))))
+            one.deeper += int(frame["deeper"].sum()) if "deeper" in frame.columns else 0
             if one.derived:
                 self._steps.add(frame)
             used = (int(name[7:]) + 1 for name in frame.columns if "_px_" in name and frame[name].count())
@@ -321,18 +384,30 @@ class RecordingWriter:
 
     def add_events(self, frame: polars.DataFrame) -> None:
         """Append events in ascending time."""
-        self.recording.has_events = True
+        one = self.recording
+        trades = int((frame["action"] == "T").sum()) if frame.height else 0
+        one.has_events |= trades < frame.height or not frame.height
         if frame.height:
-            _check_prices(frame, self.recording)
+            _check_prices(frame, one.instrument, self.source)
+            frame = self._later(EVENTS, frame)
+        if frame.height:
             self._write(EVENTS, frame.select(list(EVENT_SCHEMA)))
-            self.recording.events += frame.height
+            one.events += frame.height
+            one.trades += trades
+
+    def close(self, ending: str) -> None:
+        """Flush and close a temporary file to which no rows follow, to limit the number of open files."""
+        self._closed.add(ending)
+        if ending in self._writers:
+            with self._writing():
+                self._writers[ending].close()
 
     def finish(self) -> None:
         """Flush and close the temporary files, so that a full disk fails here and not halfway through `commit`."""
         if self.recording.derived:
             self.recording.instrument = self._steps.apply(self.recording.instrument)
         if self.recording.has_events and EVENTS not in self._writers:
-            self._write(EVENTS, polars.DataFrame(schema=EVENT_SCHEMA))
+            self._write(EVENTS, polars.DataFrame(schema=event_schema(fractional=self.recording.fractional)))
         with self._writing():
             for writer in self._writers.values():
                 writer.close()
@@ -363,6 +438,8 @@ class RecordingWriter:
         return self.folder / f".{self.recording.stem}.{os.getpid()}{ending}"
 
     def _write(self, ending: str, frame: polars.DataFrame) -> None:
+        last = frame["sequence"].max()
+        self._sequence = max(self._sequence, int(last)) if isinstance(last, int) else self._sequence
         with self._writing():
             if ending not in self._writers:
                 self.folder.mkdir(parents=True, exist_ok=True)
@@ -379,16 +456,38 @@ class RecordingWriter:
 
 
 class RecordingStore:
-    """Reads the records and tables of a folder of recordings."""
+    """Reads the records and tables of a folder of recordings.
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = valid_path("folder", folder)
+    Parameters
+    ----------
+    folder : Path
+        Folder written by `import_files`.
+    instruments : Mapping[str, Instrument], optional
+        Declared instruments by symbol, which replace the recorded ones. Their sessions must lie within the recorded
+        days, and their snapshots are cut to the session.
+    """
+
+    def __init__(self, folder: Path, instruments: Mapping[str, Instrument] | None = None) -> None:
+        self.folder, self.instruments = valid_path("folder", folder), dict(instruments or {})
         if not self.folder.is_dir():
             raise InputError(f"folder must hold imported market data, was {str(folder)!r}, which is not a folder")
 
     def recordings(self) -> list[Recording]:
         """Return all complete recordings, sorted by venue, symbol and day."""
-        return [_read_record(path) for path in sorted(self.folder.glob(f"*{RECORD}"))]
+        return [self._declared(_read_record(path)) for path in sorted(self.folder.glob(f"*{RECORD}"))]
+
+    def _declared(self, recording: Recording) -> Recording:
+        """Return a recording with the declared instrument of its symbol."""
+        if recording.symbol not in self.instruments:
+            return recording
+        one = replace(recording, instrument=self.instruments[recording.symbol], derived=False)
+        (begin, end), (first, last) = (each.instrument.session(one.date) for each in (one, recording))
+        if begin < first or end > last:
+            raise DataError(
+                f"session of {one.symbol} must lie within its recorded days, {recording.instrument.session_text}, was "
+                f"{one.instrument.session_text}; import the data with this instrument"
+            )
+        return one
 
     def of_symbol(self, symbol: str, date: dt.date | None = None, venues: Sequence[str] = ()) -> list[Recording]:
         """Return the recordings of a symbol on ``date``; default: their only day."""
@@ -413,7 +512,14 @@ class RecordingStore:
     def snapshots(self, recording: Recording, begin: int | None = None, end: int | None = None) -> polars.DataFrame:
         """Return the snapshots of a recording with ``begin`` <= time < ``end`` (UTC nanoseconds)."""
         instance_of("recording", recording, Recording, "a recording of this store")
-        return self._table(recording, SNAPSHOTS, list(snapshot_schema(recording.depth)), _between(begin, end))
+        rules = _between(begin, end)
+        cut = recording.symbol in self.instruments
+        table = self._table(recording, SNAPSHOTS, list(snapshot_schema(recording.depth)), [] if cut else rules)
+        if not cut:
+            return table
+        whole = ReaderPart(recording.venue, recording.symbol, table)
+        days = {one.day: one.snapshots for one in SessionCut(recording.instrument, recording.date).cut(whole)}
+        return days.get(recording.date, table.head(0)).filter(*rules)
 
     def times(self, recording: Recording, begin: int, end: int) -> polars.DataFrame:
         """Return only the column ``ts_event`` of `snapshots`."""
@@ -426,7 +532,8 @@ class RecordingStore:
 
     def events(self, recording: Recording, begin: int | None = None, end: int | None = None) -> polars.DataFrame:
         """Return the events of a recording; raise `DataError` if its source has none."""
-        if not instance_of("recording", recording, Recording, "a recording of this store").has_events:
+        instance_of("recording", recording, Recording, "a recording of this store")
+        if not (recording.has_events or recording.trades):
             raise DataError(
                 f"limit orders require events; {recording.stem} has none ({recording.reader} files hold snapshots only)"
             )

@@ -12,7 +12,7 @@ import numpy as np
 import polars
 
 from riskroute.core.arrays import Flags, Floats, Stamps
-from riskroute.core.instrument import TRADING_ZONE
+from riskroute.core.instrument import SHARES, Instrument
 from riskroute.core.seeding import seed_stream
 from riskroute.core.validation import whole_number
 from riskroute.market.clock import TimeWindow
@@ -27,9 +27,9 @@ class SampleTimes:
     times: Stamps
 
 
-def draw_sample_times(day: dt.date, window: TimeWindow, seed: int, zone: str = TRADING_ZONE) -> SampleTimes:
+def draw_sample_times(day: dt.date, window: TimeWindow, seed: int, instrument: Instrument = SHARES) -> SampleTimes:
     """Draw one uniform time per bucket, shared by all venues."""
-    edges = window.edges(day, zone)
+    edges = window.edges(day, instrument)
     rng = np.random.default_rng(seed_stream(seed, "sampled times", str(day)))
     return SampleTimes(edges, rng.integers(edges[:-1], edges[1:]))
 

@@ -100,7 +100,7 @@ class ScenarioTables:
         self, store: RecordingStore, recording: Recording, window: TimeWindow, drawn: Sequence[SampleTimes]
     ) -> None:
         self.store, self.recording = store, recording
-        edges = window.edges(recording.date, recording.zone)
+        edges = window.edges(recording.date, recording.instrument)
         times = store.times(recording, int(edges[0]), int(edges[-1]))
         rows = np.concatenate([find(times, some) for some in drawn for find in (closest_rows, last_rows)])
         stamps = times["ts_event"].cast(polars.Int64).to_numpy()
@@ -299,7 +299,7 @@ def draw_scenarios(
     one = next(iter(recordings.values()))
     # The first seed is ``seed`` itself, so that the first sample times are those of `calibrate`.
     seeds = [seed, *(int(seed_stream(seed, "repeat", k).generate_state(1)[0]) for k in range(1, repeats))]
-    drawn = [draw_sample_times(one.date, window, each, one.zone) for each in seeds]
+    drawn = [draw_sample_times(one.date, window, each, one.instrument) for each in seeds]
     # Hidden sizes have seeds of their own, so that they do not depend on the sample times.
     stream = f"Window(start={window.start!r}, end={window.end!r}, buckets={window.buckets})"  # must never change
     hidden = [int(seed_stream(seed, "hidden", stream, k).generate_state(1)[0]) for k in range(repeats)]

@@ -26,7 +26,8 @@ _KEYS: dict[str, polars.DataType | type[polars.DataType]] = {
 # ``action``: A adds an order, C cancels ``size`` of it, F executes ``size`` of it, M replaces ``old_order_id``.
 # ``side`` is the resting order's, B or A. An M carries the new order's price and size, an F the trade price.
 # ``remaining`` is the order's size afterwards, null if the source does not report it. An F with ``order_id`` 0 is a
-# trade with a hidden order: it changes no book, and most sources do not report its side.
+# trade with a hidden order: it changes no book, and most sources do not report its side. A T is a public trade whose
+# resting order is not identified: ``order_id`` 0, ``side`` null if unknown; it changes no book either.
 EVENT_SCHEMA = _KEYS | {
     "action": polars.String,
     "side": polars.String,
@@ -53,18 +54,22 @@ def snapshot_schema(depth: int, *, fractional: bool = False) -> dict[str, polars
     return _KEYS | {name: polars.Float64 if "_px_" in name else sizes for name in level_columns(depth)}
 
 
-def keep_schema_levels(frame: polars.DataFrame, depth: int) -> tuple[polars.DataFrame, int]:
-    """Return the best ``depth`` levels, and the number of snapshots that had more.
+def event_schema(*, fractional: bool = False) -> dict[str, polars.DataType | type[polars.DataType]]:
+    """Return columns and types of an event table with whole or ``fractional`` sizes."""
+    return EVENT_SCHEMA | (dict.fromkeys(("size", "remaining"), polars.Float64) if fractional else {})
+
+
+def keep_schema_levels(frame: polars.DataFrame, depth: int) -> polars.DataFrame:
+    """Return the best ``depth`` levels, and as column ``deeper`` whether a snapshot had more.
 
     >>> frame = polars.DataFrame({"bid_px_00": [1.0, 1.0], "bid_px_01": [0.5, None], "ask_px_01": [None, None]})
-    >>> kept, deeper = keep_schema_levels(frame, 1)
-    >>> kept.columns, deeper
-    (['bid_px_00'], 1)
+    >>> keep_schema_levels(frame, 1).to_dict(as_series=False)
+    {'bid_px_00': [1.0, 1.0], 'deeper': [True, False]}
     """
     beyond = [name for name in frame.columns if name[:3] in ("bid", "ask") and int(name[7:]) >= depth]
     there = [polars.col(name).is_not_null() for name in beyond if "_px_" in name]
-    deeper = int(frame.select(polars.any_horizontal(there).sum()).item()) if there else 0
-    return frame.drop(beyond), deeper
+    deeper = polars.any_horizontal(there) if there else polars.lit(False)
+    return frame.with_columns(deeper.alias("deeper")).drop(beyond)
 
 
 def table_depth(frame: polars.DataFrame) -> int:

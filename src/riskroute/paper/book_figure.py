@@ -120,7 +120,7 @@ def _figure3(data: ImportedBooks, seed: int) -> _Made:
     """Return sample times and matched books of the first buckets, and one book walked by an order."""
     recordings = data.recordings
     window = TimeWindow()
-    sample_times = draw_sample_times(recordings[0].date, window, seed, recordings[0].zone)
+    sample_times = draw_sample_times(recordings[0].date, window, seed, recordings[0].instrument)
     begin, end = int(sample_times.edges[0]), int(sample_times.edges[_BUCKETS])
     minutes = 1 / (60 * SECOND)
     venues, rows = {}, []

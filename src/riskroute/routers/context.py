@@ -400,7 +400,9 @@ def _pool(name: str, value: Any, instrument: Instrument) -> ContextPool:
 def _instrument(values: dict[str, Any], read: list[dict[str, Any]], quantity: Any) -> Instrument:
     """Remove the instrument from the values and return it, with unit and tick derived from the books if missing."""
     given = values.pop("instrument", None)
-    if isinstance(given, Instrument):
+    if isinstance(given, Instrument):  # declared, so it replaces the fields of the books
+        for name in _INSTRUMENT_FIELDS:
+            values.pop(name, None)
         return given
     fields = _object("instrument", given)
     fields |= {name: values.pop(name) for name in _INSTRUMENT_FIELDS if values.get(name) is not None}

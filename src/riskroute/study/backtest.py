@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,12 +12,14 @@ import polars
 
 from riskroute.core.errors import InputError
 from riskroute.core.files import writable_folder, write_json, write_whole
+from riskroute.core.instrument import Instrument
 from riskroute.core.records import to_plain
 from riskroute.core.runtime import compilation_timed
 from riskroute.core.seeding import seeding_hash
 from riskroute.core.text import TextTable, fixed_text
 from riskroute.core.validation import one_of, real_number, valid_list, valid_path
 from riskroute.market.clock import zone_label
+from riskroute.market.queue_models import QueueModel
 from riskroute.routers.router import Router
 from riskroute.routing.fees import FeeSchedule
 from riskroute.simulation.backends import Backend
@@ -26,9 +28,15 @@ from riskroute.study.candidates import CLAIRVOYANT, Candidate, candidate_names, 
 from riskroute.study.config import BacktestConfig
 from riskroute.study.costs import Interval, RouterCosts, VenueCosts, costs_by_router, costs_by_venue
 from riskroute.study.day_tables import KEY, DayTables
-from riskroute.study.markets import MarketDay, market_days, market_days_zone
+from riskroute.study.markets import MarketDay, estimated_queue_venues, market_days, market_days_zone
 from riskroute.study.play import PlayCache, PlayTask, check_playable_days, check_played_bound, play_routers
-from riskroute.study.router_comparison import LEGEND, RouterComparison, choose_benchmark, compare_routers
+from riskroute.study.router_comparison import (
+    QueueEstimate,
+    RouterComparison,
+    choose_benchmark,
+    compare_routers,
+    mean_costs,
+)
 from riskroute.study.static_fit import static_fit_candidate
 from riskroute.study.verdict import backtest_verdict, footprint_verdict
 
@@ -59,6 +67,15 @@ def _tercile_table(costs: Sequence[RouterCosts]) -> TextTable:
     return TextTable(header, rows)
 
 
+def _queue_table(queues: QueueEstimate) -> TextTable:
+    """Return the costs with the pessimistic and the optimistic queue model: one row per router."""
+    rows = [
+        [name, fixed_text(cost, 3), fixed_text(queues.optimistic_bps[name], 3)]
+        for name, cost in queues.pessimistic_bps.items()
+    ]
+    return TextTable(["router", "pessimistic queue, bps", "optimistic queue, bps"], rows)
+
+
 def _fixed(digits: int, times: float = 1.0) -> Callable[[float | None], str]:
     return lambda value: fixed_text(None if value is None else times * value, digits)
 
@@ -78,6 +95,8 @@ def flag_text(value: bool | None) -> str:
     """Return yes or no; a dash for None."""
     return "-" if value is None else "yes" if value else "no"
 
+
+QUEUE_BOUNDS = ("pessimistic", "optimistic")  # models between which the true queue position lies
 
 whole_text, percent_text, _three = _fixed(0), _fixed(1, 100.0), _fixed(3)
 
@@ -161,6 +180,9 @@ class BacktestResult:
             texts += [_router_details(routers).plain(), _tercile_table(routers).plain()]
             texts += [f"{one.router}\n{venue_costs_table(venues, one.router).plain()}" for one in routers]
             plain[str(size)] = {"routers": to_plain(routers), "venues": to_plain(venues)}
+            if (queues := self.comparisons[size].queues) is not None:
+                texts += [f"{queues.note}\n{_queue_table(queues).plain()}"]
+                plain[str(size)]["queues"] = to_plain(queues)
         found = {"market": self.market, "synthetic": self.synthetic, "protection": self.protection, "sizes": plain}
         return [
             *self.tables.write(folder),
@@ -202,7 +224,7 @@ class BacktestResult:
             lines += [
                 f"{found.orders:,} judged orders of {size:,} shares, {self.config.horizon:g} s each",
                 *(f"{self.footprint(size)} (medians)", "", found.table().plain(), ""),
-                *LEGEND,
+                *found.legend,
                 f"difference: against {found.bar}, paired by order, with a 95 % confidence interval over time blocks",
                 backtest_verdict(found, synthetic=self.synthetic),
             ]
@@ -266,11 +288,12 @@ def run_backtest(
     cache: PlayCache | None = None,
     finished: Callable[[PlayTask], None] | None = None,
     candidates: Sequence[Candidate] | None = None,
+    bounds: bool = True,
 ) -> BacktestResult:
     """Play routers on the days of a market and compare the costs of their orders.
 
     Plays in ``cache`` are reused. Default of ``candidates``: the routers of the configuration, fitted on the training
-    days if needed.
+    days if needed. If queue positions are estimates, ``bounds`` plays the pessimistic and the optimistic model too.
     """
     check_playable_days(days, config)
     pools = bool(days[0].pools)
@@ -282,6 +305,13 @@ def run_backtest(
         candidates = [*candidates, Candidate(CLAIRVOYANT, CLAIRVOYANT)]  # lower bound on the cost of every order
     tables = play_routers(candidates, days, config, backend=backend, cache=cache, finished=finished)
     check_played_bound(tables.orders)
+    extremes = {}
+    for name in QUEUE_BOUNDS if bounds and queue_plays(days, config) > 1 else ():
+        extremes[name] = tables.orders
+        if config.queue_model != QueueModel(name):
+            world = dataclasses.replace(config, queue=name)
+            bounding = play_routers(candidates, days, world, backend=backend, cache=cache, finished=finished)
+            extremes[name] = bounding.orders
     feedback = {candidate.label: candidate.make().feedback for candidate in candidates}
     found = {}
     for size in dict.fromkeys(config.shares):
@@ -293,10 +323,22 @@ def run_backtest(
         played = orders["router"].unique(maintain_order=True).to_list()
         bar = choose_benchmark(orders, played, pools=pools, horizon=config.horizon, kappa=config.kappa)
         mine = dataclasses.replace(tables, orders=orders)
+        queues = None
+        if extremes:
+            costs = (mean_costs(extremes[name], size, impact=config.stress.impact) for name in QUEUE_BOUNDS)
+            queues = QueueEstimate(estimated_queue_venues(days), str(config.queue_model), *costs)
         found[size] = compare_routers(
-            mine, bar, feedback, kappa=config.kappa, impact=config.stress.impact, seed=config.seed
+            mine, bar, feedback, kappa=config.kappa, impact=config.stress.impact, seed=config.seed, queues=queues
         )
     return BacktestResult(market, tuple(days), config, tuple(candidates), found, tables)
+
+
+def queue_plays(days: Sequence[MarketDay], config: BacktestConfig) -> int:
+    """Return the number of plays of each router: 1, or if queue positions are estimates, those for their bounds too."""
+    model = config.queue_model
+    if config.horizon == 0 or model is None or config.stress.pessimistic_queues or not estimated_queue_venues(days):
+        return 1
+    return len({model, *map(QueueModel, QUEUE_BOUNDS)})
 
 
 def backtest(
@@ -308,6 +350,7 @@ def backtest(
     routers: Sequence[str | Router] = (),
     fees: FeeSchedule | None = None,
     pools: Sequence[DarkMarketPool] | None = None,
+    instruments: Mapping[str, Instrument] | None = None,
     seed: int = 0,
     kept: str | Path = "out/days",
     backend: Backend | None = None,
@@ -319,7 +362,7 @@ def backtest(
     ----------
     market : str or Path
         ``paper``, ``comparable``, ``dark``, or a folder written by ``riskroute market import``.
-    symbols, days, fees, pools, seed
+    symbols, days, fees, pools, instruments, seed
         As in `market_days`.
     shares : int or Sequence[int]
         Order sizes, used in rotation.
@@ -331,7 +374,7 @@ def backtest(
         Where to prepare and play days.
     **orders
         Fields of `BacktestConfig`: ``orders``, ``hours``, ``horizon``, ``kappa``, ``side``, ``lot``, ``train``,
-        ``latency_ms``, ``dark_latency_ms``, ``seeds``, ``block_minutes``, ``stress``, ``protection``.
+        ``latency_ms``, ``dark_latency_ms``, ``seeds``, ``block_minutes``, ``stress``, ``protection``, ``queue``.
     """
     listed = valid_list("routers", routers, (str, Router), "names or routers")
     own = [one for one in listed if isinstance(one, Router)]
@@ -351,6 +394,7 @@ def backtest(
         kept=folder,
         fees=fees,
         pools=pools,
+        instruments=instruments,
         backend=backend,
     )
     cache = PlayCache(folder / "played")

@@ -28,14 +28,16 @@ from riskroute.core.validation import (
 )
 from riskroute.learning.plan import LONGEST_HORIZON
 from riskroute.learning.registry import POLICIES
-from riskroute.market.clock import SECOND, TimeWindow, clock_stamp, parse_clock_hours
+from riskroute.market.clock import SECOND, TimeWindow, clock_duration, parse_clock_hours
 from riskroute.market.dark_pools import DarkPool
+from riskroute.market.queue_models import DEFAULT_QUEUE_MODEL, QUEUE_MODELS, QueueModel
 from riskroute.market.schema import MOST_LEVELS
 from riskroute.simulation.dark_market import LEAK
 from riskroute.simulation.exchange import Latency
 from riskroute.study.candidates import CLAIRVOYANT, canonical_candidate_name
 
 _KAPPA = 0.05  # default charge, basis points per squared basis point of variance
+_EXACT = "exact"  # queue positions from order ids only
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,8 @@ class StressConfig:
     - ``fade``: fraction of the displayed size that is gone on arrival, at each venue with probability 1/2.
     - ``fees``: basis points of the price added to taker fees.
     - ``impact``: multiple of the estimated market impact added to the cost of taken shares.
-    - ``pessimistic_queues``: whether cancellations ahead of a limit order leave its queue position unchanged.
+    - ``pessimistic_queues``: whether cancellations ahead of a limit order leave its queue position unchanged; where it
+      is an estimate, whether the model is ``pessimistic``.
     """
 
     presence: float = parameter(1.0, real_number, minimum=0, maximum=100)
@@ -85,6 +88,8 @@ class BacktestConfig:
     - ``stress``: stress conditions.
     - ``protection``: ``reg-nms`` if venues protect each other's quotes, else ``none``. Default: that of the market,
       which is ``reg-nms`` for synthetic days and US equities.
+    - ``queue``: model of queue positions at venues whose trades have no order ids, one of `QUEUE_MODELS`; with
+      ``exact`` these venues take no limit orders. Default: `DEFAULT_QUEUE_MODEL`. Order ids give exact positions.
     """
 
     shares: tuple[int, ...] = (1000,)
@@ -103,6 +108,7 @@ class BacktestConfig:
     block_minutes: float = parameter(10.0, real_number, above=0, maximum=1440)
     stress: StressConfig = field(default_factory=StressConfig)
     protection: str | None = parameter(None, one_of, choices=PROTECTIONS)
+    queue: str | None = parameter(None, one_of, choices=(_EXACT, *QUEUE_MODELS))
 
     def __post_init__(self) -> None:
         if not self.shares:
@@ -125,6 +131,15 @@ class BacktestConfig:
             return parse_clock_hours(hours)
         except ValueError as error:
             raise InputError(f"hours must be {error}, was {shown(hours)}") from None
+
+    @property
+    def queue_model(self) -> QueueModel | None:
+        """The model of queue positions without order ids; None for no limit orders there."""
+        if self.queue == _EXACT:
+            return None
+        if self.stress.pessimistic_queues:
+            return QueueModel("pessimistic")
+        return DEFAULT_QUEUE_MODEL if self.queue is None else QueueModel(self.queue)
 
     @property
     def latency(self) -> Latency:
@@ -170,6 +185,7 @@ class StudyConfig:
     surface_orders: int = parameter(200, whole_number, minimum=0, maximum=10**6)
     stresses: bool = False
     protection: str | None = None
+    queue: str | None = None
 
     def __post_init__(self) -> None:
         store = partial(object.__setattr__, self)
@@ -315,7 +331,7 @@ class SplitStudyConfig:
             raise InputError(f"data must be 'synthetic' alone, one folder or some files, was {', '.join(self.data)}")
         if self.synthetic and self.venue is not None:
             raise InputError(f"venue cannot be given for the synthetic market, was {self.venue!r}")
-        if self.train[1] > self.test[0] and self.test[1] > self.train[0]:
+        if _begins_within(self.train, self.test) or _begins_within(self.test, self.train):
             raise InputError("test must not overlap train, so that the test is out of sample")
 
     @property
@@ -334,8 +350,7 @@ class SplitStudyConfig:
     def window(self, name: str) -> TimeWindow:
         """Return the ``train`` or ``test`` hours, divided into buckets."""
         first, last = self.train if name == "train" else self.test
-        day = dt.date(2000, 1, 3)  # any date: only the length matters
-        minutes = (clock_stamp(day, last) - clock_stamp(day, first)) / (60 * SECOND)
+        minutes = clock_duration(first, last) / (60 * SECOND)
         buckets = round(minutes / self.bucket_minutes)
         if not 2 <= buckets <= 5_000:
             expected = f"2 to 5,000 buckets of {self.bucket_minutes:g} minutes"
@@ -350,6 +365,12 @@ class SplitStudyConfig:
             return self.lot
         fitting = (lot for lot in range(-(-shares // 100), shares // 20 + 1) if shares % lot == 0)
         return next(fitting, 1)
+
+
+def _begins_within(hours: tuple[dt.time, dt.time], others: tuple[dt.time, dt.time]) -> bool:
+    """Return whether hours begin within others, either of which may cross midnight."""
+    first, last = others
+    return hours[0] == first or clock_duration(first, hours[0]) < clock_duration(first, last)
 
 
 def config_template(command: str) -> str:

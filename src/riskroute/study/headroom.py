@@ -17,9 +17,9 @@ from riskroute.simulation.backends import Backend
 from riskroute.study.backtest import run_backtest
 from riskroute.study.candidates import CLAIRVOYANT
 from riskroute.study.config import BacktestConfig
-from riskroute.study.markets import MarketDay
+from riskroute.study.markets import MarketDay, estimated_queue_venues
 from riskroute.study.play import PlayCache
-from riskroute.study.router_comparison import MOST_ESTIMATED, WORTH
+from riskroute.study.router_comparison import MOST_ESTIMATED, WORTH, queue_note
 from riskroute.study.verdict import no_verdict_text
 
 # grid of the command and of the benchmark: shares, seconds, bps per squared bp
@@ -30,7 +30,10 @@ _RULES = ("static", "sweep", "dark-first+sweep", "static+sweep", CLAIRVOYANT)
 
 @dataclass(frozen=True)
 class _Headroom:
-    """Objectives in basis points for one market, order size, deadline and kappa; ``dark_first`` needs pools."""
+    """Objectives in basis points for one market, order size, deadline and kappa; ``dark_first`` needs pools.
+
+    ``queues`` is a sentence about estimated queue positions, empty if there are none.
+    """
 
     market: str
     shares: int
@@ -44,6 +47,7 @@ class _Headroom:
     clairvoyant: float
     estimated_share: float
     synthetic: bool = False
+    queues: str = ""
 
     @property
     def rules(self) -> dict[str, float]:
@@ -88,9 +92,10 @@ def market_headroom(
     tried = tuple(name for name in _RULES if days[0].pools or name != "dark-first+sweep")
     found: list[_Headroom] = []
     total = len(sizes) * len(horizons) * len(kappas)
+    venues, model = estimated_queue_venues(days), config.queue_model
     for shares, horizon, kappa in itertools.product(sizes, horizons, kappas):
         asked = dataclasses.replace(config, shares=(shares,), horizon=horizon, kappa=kappa, routers=tried)
-        routers = run_backtest(market, days, asked, backend=backend, cache=cache).comparison
+        routers = run_backtest(market, days, asked, backend=backend, cache=cache, bounds=False).comparison
         value = {name: one.objective_bps for name, one in routers.routers.items()}
         best = min((name for name in tried if name != CLAIRVOYANT), key=value.__getitem__)
         estimated = max(routers.routers[name].estimated_share for name in (best, CLAIRVOYANT))
@@ -99,6 +104,7 @@ def market_headroom(
                 *(market, shares, horizon, kappa, routers.orders, value["static"], value["sweep"]),
                 *(value.get("dark-first+sweep"), value["static+sweep"], value[CLAIRVOYANT], estimated),
                 any(day.synthetic for day in days),
+                queue_note(venues, str(model)) if venues and model is not None and horizon > 0 else "",
             )
         )
         if progress is not None:
@@ -142,6 +148,7 @@ def headroom_words(found: Sequence[_Headroom]) -> list[str]:
                 share = max(one.estimated_share for one in unknown)
                 text = no_verdict_text(share, synthetic=unknown[0].synthetic)
                 lines.append(f"{which}: no verdict for {sizes} shares: {text}")
+            lines += [f"{which}: {note}." for note in dict.fromkeys(one.queues for one in mine) if note]
     return lines
 
 

@@ -112,6 +112,12 @@ class MarketDay:
         return _loaded(self.folder, record.st_ino, record.st_mtime_ns)
 
 
+def estimated_queue_venues(days: Sequence[MarketDay]) -> tuple[str, ...]:
+    """Return the venues whose queue positions are estimates on any of the days, since trades have no order ids."""
+    found = {venue for day in days for venue in PreparedDayBooks.record(day.folder).get("estimated", ())}
+    return tuple(sorted(found))
+
+
 def market_days_zone(days: Sequence[MarketDay]) -> str:
     """Return the time zone of the days; empty if there are several."""
     zones = {day.zone for day in days}
@@ -158,7 +164,7 @@ class _SyntheticDay:
 class _RecordedDay:
     """A task that prepares one recorded day."""
 
-    store: Path
+    store: RecordingStore
     recordings: tuple[Recording, ...]
     folder: Path
 
@@ -167,7 +173,7 @@ class _RecordedDay:
 
     def perform(self) -> Path:
         with compilation_timed("market days"):
-            return _prepared(RecordingStore(self.store), self.recordings, {}).write(self.folder)
+            return _prepared(self.store, self.recordings, {}).write(self.folder)
 
 
 def _prepared(store: RecordingStore, recordings: Sequence[Recording], matching: Mapping[str, str]) -> PreparedDayBooks:
@@ -175,7 +181,8 @@ def _prepared(store: RecordingStore, recordings: Sequence[Recording], matching: 
     instrument = common_instrument(recordings)
     tables = {one.venue: unit_table(store.snapshots(one), instrument) for one in recordings}
     books = DayBooks.of_tables(tables, levels=deepest)
-    events = {one.venue: unit_table(store.events(one), instrument) for one in recordings if one.has_events}
+    some = [one for one in recordings if one.has_events or one.trades]
+    events = {one.venue: unit_table(store.events(one), instrument) for one in some}
     rules = {venue: rule for venue, rule in matching.items() if venue in events}
     return PreparedDayBooks(books, QueueReplay(books, events, rules) if events else None)
 
@@ -207,6 +214,7 @@ def market_days(
     kept: Path = Path("out/days"),
     fees: FeeSchedule | None = None,
     pools: Sequence[DarkMarketPool] | None = None,
+    instruments: Mapping[str, Instrument] | None = None,
     backend: Backend | None = None,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> list[MarketDay]:
@@ -230,6 +238,8 @@ def market_days(
         Fees of recorded venues; a synthetic market has its own.
     pools : Sequence[DarkMarketPool], optional
         Dark pools. Default: those of the market.
+    instruments : Mapping[str, Instrument], optional
+        Declared instruments by symbol, which replace those of the recordings.
     backend : Backend, optional
         Where to prepare days.
     progress : Callable, optional
@@ -249,14 +259,16 @@ def market_days(
     seed = whole_number("seed", seed, minimum=0)
     if hours is not None:
         both = valid_list("hours", hours, dt.time, "two times")
-        if len(both) != 2 or both[0] >= both[1]:
+        if str(market) in MARKETS and (len(both) != 2 or both[0] >= both[1]):
             raise InputError(f"hours must be two times, the second after the first, was {shown(hours)}")
     if str(market) in MARKETS:
         if fees is not None:
             raise InputError("fees cannot be given for a synthetic market, which has its own")
+        if instruments:
+            raise InputError("instruments cannot be given for a synthetic market, which has its own")
         tasks, found = _synthetic(str(market), symbols, days or 10, seed, hours or _SYNTHETIC_HOURS, kept)
     else:
-        tasks, found = _recorded(Path(market), symbols, days, kept, fees)
+        tasks, found = _recorded(Path(market), symbols, days, kept, fees, instruments or {})
     missing = [task for task in tasks if not PreparedDayBooks.exists(task.folder)]
     done = len(tasks) - len(missing)
 
@@ -298,12 +310,17 @@ def _synthetic(
 
 
 def _recorded(
-    market: Path, symbols: Sequence[str], days: int | None, kept: Path, fees: FeeSchedule | None
+    market: Path,
+    symbols: Sequence[str],
+    days: int | None,
+    kept: Path,
+    fees: FeeSchedule | None,
+    instruments: Mapping[str, Instrument],
 ) -> tuple[list[_SyntheticDay | _RecordedDay], list[MarketDay]]:
     if not market.is_dir():
         names = ", ".join(MARKETS)
         raise InputError(f"market must be one of {names} or a folder of `riskroute market import`, was {str(market)!r}")
-    store = RecordingStore(market)
+    store = RecordingStore(market.absolute(), instruments)
     recordings = store.recordings()
     if not recordings:
         raise DataError(f"market must be a folder with recordings from `riskroute market import`, was {str(market)!r}")
@@ -322,7 +339,7 @@ def _recorded(
             charged = VenueFees.per_quantity(free, free)
             if fees is not None:
                 charged = fees.venue_fees([one.venue for one in some], instrument, date)
-            tasks.append(_RecordedDay(market.absolute(), some, folder))
+            tasks.append(_RecordedDay(store, some, folder))
             found.append(MarketDay(instrument, date, folder, charged.plain()))
     # one table of results has one protection, the weakest of its days
     least = min((day.protection for day in found), default=REG_NMS)
@@ -331,7 +348,7 @@ def _recorded(
 
 def _content(store: RecordingStore, recording: Recording) -> list[Any]:
     """Return the record of a recording and the digests of its files, which an import may replace."""
-    endings = (SNAPSHOTS, EVENTS) if recording.has_events else (SNAPSHOTS,)
+    endings = (SNAPSHOTS, EVENTS) if recording.has_events or recording.trades else (SNAPSHOTS,)
     return [
         recording_to_json(recording),
         *(_file_digest(store.folder / f"{recording.stem}{ending}") for ending in endings),

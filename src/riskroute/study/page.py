@@ -38,7 +38,7 @@ from riskroute.study.case import CaseLearningCurve, CaseStressTable, StudyCase
 from riskroute.study.config import SplitStudyConfig, StudyConfig, changed_config
 from riskroute.study.examples import OrderExample
 from riskroute.study.result import StudyResult, routing_text, savings_table, states_table
-from riskroute.study.router_comparison import REASONS
+from riskroute.study.router_comparison import LEGEND, REASONS
 from riskroute.study.svg import KIND_NAMES, ChartCurve, ChartDot, curve_chart, dot_chart, grid_chart, svg_book_chart
 from riskroute.study.verdict import case_verdict
 
@@ -229,6 +229,11 @@ def _verdict_facts(case: StudyCase) -> tuple[tuple[str, str], ...]:
     facts += [(f"expected shortfall 5 %, {name}", f"{fixed_text(found.routers[name].es95_bps)} bps") for name in names]
     facts.append(("saving of perfect foresight", f"{fixed_text(case.headroom_bps, 3)} bps"))
     facts.append(("volume at estimated prices", f"{case.estimated_share:.1%}"))
+    if found.queues is not None:
+        facts.append(("queue positions", f"estimates at {', '.join(found.queues.venues)} ({found.queues.model})"))
+        if saving is not None:
+            band = interval_text(*found.queues.saving_bps(saving.router, saving.against))
+            facts.append(("saving, pessimistic and optimistic queue", f"{band} bps"))
     facts.append(("orders judged", f"{found.orders:,}"))
     return tuple(facts)
 
@@ -247,6 +252,7 @@ def _sections(case: StudyCase) -> list[PageSection]:
                 "adds the charge for unforeseen variance. ES 5 % is the mean of the worst 5 % of orders; sd and se are "
                 "the standard deviation of an order's cost and the standard error of the mean. Information used: F0 "
                 "books only, F1 the profit of its orders, F2 its own fills, F3 public trades too, F4 the future.",
+                *(f"{line[0].upper()}{line[1:]}." for line in found.legend[len(LEGEND) :]),
             ),
         )
     ]

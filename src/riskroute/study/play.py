@@ -15,11 +15,11 @@ import numpy as np
 import polars as pl
 
 from riskroute.core.errors import DataError, InputError, InvariantError
-from riskroute.core.instrument import TRADING_ZONE
+from riskroute.core.instrument import SHARES, TRADING_ZONE, Instrument
 from riskroute.core.runtime import compilation_timed
 from riskroute.core.seeding import seed_stream, seeding_hash
 from riskroute.learning.registry import POLICIES
-from riskroute.market.clock import SECOND, clock_stamp, local_time, zone_label
+from riskroute.market.clock import SECOND, local_time, zone_label
 from riskroute.market.day_books import DayBooks
 from riskroute.routers.context import Context, ContextBooks
 from riskroute.routers.router import Router
@@ -249,8 +249,8 @@ def day_to_play(day: MarketDay, config: BacktestConfig) -> TradingDay:
         for pool in day.pools
     )
     queue = prepared.queue
-    if queue is not None and stress.pessimistic_queues:
-        queue = queue.pessimistic()
+    if queue is not None:
+        queue = (queue.pessimistic() if stress.pessimistic_queues else queue).with_model(config.queue_model)
     orders = _day_orders(day, prepared.books, config)
     books = prepared.books.aged(STALE[queue is not None])
     queue = queue.on_books(books) if queue is not None else None
@@ -262,7 +262,7 @@ def _day_orders(day: MarketDay, books: DayBooks, config: BacktestConfig) -> DayO
     """Return the orders of a day at random times, with sizes and sides in turn."""
     rng = np.random.default_rng(seed_stream(config.seed, "orders", day.symbol, str(day.date)))
     try:
-        hours = _session(books, day.date, config.clock_hours, day.zone)
+        hours = _session(books, day.date, config.clock_hours, day.instrument)
     except InputError as error:
         raise InputError(f"{error}, on {day.name}") from None
     plain = spaced_orders(
@@ -275,20 +275,26 @@ def _day_orders(day: MarketDay, books: DayBooks, config: BacktestConfig) -> DayO
 
 
 def _session(
-    books: DayBooks, date: dt.date, hours: tuple[dt.time, dt.time] | None = None, zone: str = TRADING_ZONE
+    books: DayBooks,
+    date: dt.date,
+    hours: tuple[dt.time, dt.time] | None = None,
+    instrument: Instrument = SHARES,
 ) -> tuple[int, int]:
-    """Return the times between which orders arrive and end, UTC nanoseconds; ``hours`` are in ``zone``."""
+    """Return the times between which orders arrive and end, UTC nanoseconds; ``hours`` are in the instrument's zone."""
     opening, last = int(books.stamps.min()), books.last
     first = opening + _WARMING
     whole = min(first, last), last
-    limits = hours or ((dt.time(9, 35), dt.time(15, 55)) if zone == TRADING_ZONE else None)
-    if limits is None:
-        return whole
-    begin, end = (clock_stamp(date, moment, zone) for moment in limits)
-    found = max(first, begin), min(last, end)
+    if hours is not None:
+        limits = instrument.session_hours(date, *hours)
+    elif instrument.hours or instrument.zone != TRADING_ZONE:
+        limits = instrument.session(date)
+    else:
+        limits = instrument.session_hours(date, dt.time(9, 35), dt.time(15, 55))
+    found = max(first, limits[0]), min(last, limits[1])
     if hours is None:
         return found if found[1] - found[0] >= 600 * SECOND else whole
     if found[1] <= found[0]:
+        zone = instrument.zone
         there = " to ".join(f"{local_time(stamp, zone):%H:%M:%S}" for stamp in (opening, last))
         text = "-".join(moment.isoformat("minutes") for moment in hours)
         raise InputError(
@@ -300,10 +306,7 @@ def _session(
 
 def _configured_hours(day: MarketDay, config: BacktestConfig) -> tuple[int, int]:
     """Return the configured hours of a day, UTC nanoseconds. Default: unbounded."""
-    if config.clock_hours is None:
-        return 0, 2**62
-    begin, end = (clock_stamp(day.date, moment, day.zone) for moment in config.clock_hours)
-    return begin, end
+    return (0, 2**62) if config.clock_hours is None else day.instrument.session_hours(day.date, *config.clock_hours)
 
 
 def check_playable_days(days: Sequence[MarketDay], config: BacktestConfig) -> None:

@@ -18,7 +18,6 @@ from riskroute.routers.report import KINDS
 from riskroute.simulation.dark_market import DarkMarketPool
 from riskroute.study.case import CaseDarkSurface, CaseEstimate, CaseRoutingRow, CaseStateDifference, StudyCase
 from riskroute.study.config import StudyConfig
-from riskroute.study.router_comparison import LEGEND
 from riskroute.study.verdict import case_verdict
 
 
@@ -115,7 +114,8 @@ class StudyResult:
                 lines += ["", f"{what} ({each})", "", surface_table(surface).plain()]
             where = f"where {case.use} sends shares, by spread and imbalance of the book, as fractions of shares sent"
             lines += ["", where, "", routing_text(case.routing_table).plain()]
-        return "\n".join([*lines, "", *LEGEND, "", self.answer])
+        legend = dict.fromkeys(line for case in self.cases for line in case.comparison.legend)
+        return "\n".join([*lines, "", *legend, "", self.answer])
 
 
 def savings_table(cases: Sequence[StudyCase]) -> TextTable:

@@ -14,7 +14,7 @@ import polars
 
 from riskroute.core.arrays import Integers, Vector
 from riskroute.core.seeding import seed_stream
-from riskroute.core.text import TextTable, fixed_text, interval_text
+from riskroute.core.text import TextTable, fixed_text, interval_text, words_list
 from riskroute.study.candidates import BENCHMARKS, CLAIRVOYANT
 from riskroute.study.costs import objective_cost, order_costs_bps, volume_fractions
 from riskroute.study.day_tables import DayTables
@@ -63,17 +63,49 @@ class _RouterResult:
     exploration_bps: float | None
 
 
+def queue_note(venues: Sequence[str], model: str) -> str:
+    """Return a sentence about venues whose queue positions are estimates, without a full stop."""
+    place = words_list(list(venues))
+    return f"queue positions at {place} are estimates (model {model}), since trades there have no order ids"
+
+
+@dataclass(frozen=True)
+class QueueEstimate:
+    """The venues whose queue positions are estimates, and what the model may change.
+
+    ``model`` is a `QueueModel` as text; ``pessimistic_bps`` and ``optimistic_bps`` are the costs of the same orders by
+    router with the pessimistic and with the optimistic model.
+    """
+
+    venues: tuple[str, ...]
+    model: str
+    pessimistic_bps: dict[str, float]
+    optimistic_bps: dict[str, float]
+
+    @property
+    def note(self) -> str:
+        """A sentence about venues and model."""
+        return queue_note(self.venues, self.model)
+
+    def saving_bps(self, router: str, bar: str) -> tuple[float, float]:
+        """Return the least and the largest saving of a router against another under the two models."""
+        both = [costs[bar] - costs[router] for costs in (self.pessimistic_bps, self.optimistic_bps)]
+        return min(both), max(both)
+
+
 @dataclass(frozen=True)
 class RouterComparison:
     """Results of all routers on ``orders`` orders, compared with the benchmark rule ``bar``.
 
     ``p_value`` is that of Hansen's test that no router beats the rule; None with fewer than eight time blocks.
+    ``queues`` is None unless queue positions are estimates.
     """
 
     orders: int
     bar: str
     p_value: float | None
     routers: dict[str, _RouterResult]
+    queues: QueueEstimate | None = None
 
     @property
     def headroom_bps(self) -> float:
@@ -92,6 +124,7 @@ class RouterComparison:
             and one.paired.high is not None
             and one.paired.high < 0
             and one.objective_bps < bar.objective_bps
+            and self._saves_in_any_queue(name)
         }
         return min(better, key=lambda name: better[name]) if better and self._significant else self.bar
 
@@ -122,7 +155,7 @@ class RouterComparison:
         clear = high is not None and high < 0
         cheaper = one.objective_bps < bar.objective_bps
         if clear and self._significant and cheaper:
-            return "beats"
+            return "beats" if self._saves_in_any_queue(chosen) else "queues"
         if low is not None and low > 0:
             return "worse"
         if clear and not cheaper:
@@ -140,7 +173,24 @@ class RouterComparison:
             *("fees", "dark", "limit", "taken", "estimated", "decision us"),
         ]
         ranked = sorted(self.routers.items(), key=lambda item: item[1].objective_bps)
-        return TextTable(header, [_row(name, one) for name, one in ranked])
+        rows = [_row(name, one) for name, one in ranked]
+        if self.queues is not None:
+            header += ["pessimistic", "optimistic"]
+            for row, (name, _) in zip(rows, ranked, strict=True):
+                both = (self.queues.pessimistic_bps[name], self.queues.optimistic_bps[name])
+                row += [fixed_text(cost, 3) for cost in both]
+        return TextTable(header, rows)
+
+    @property
+    def legend(self) -> tuple[str, ...]:
+        """Meaning of the columns of `table`."""
+        if self.queues is None:
+            return LEGEND
+        return (*LEGEND, f"pessimistic, optimistic: cost with these queue models; {self.queues.note}")
+
+    def _saves_in_any_queue(self, router: str) -> bool:
+        """Return whether the pessimistic and the optimistic queue model agree that a router saves."""
+        return self.queues is None or self.queues.saving_bps(router, self.bar)[0] > 0
 
     @property
     def _significant(self) -> bool:
@@ -164,7 +214,14 @@ def choose_benchmark(
 
 
 def compare_routers(
-    tables: DayTables, bar: str, feedback: dict[str, str], *, kappa: float, impact: float = 0.0, seed: int = 0
+    tables: DayTables,
+    bar: str,
+    feedback: dict[str, str],
+    *,
+    kappa: float,
+    impact: float = 0.0,
+    seed: int = 0,
+    queues: QueueEstimate | None = None,
 ) -> RouterComparison:
     """Compare the costs of all routers with those of the benchmark rule ``bar``, on orders that count (``judged``)."""
     orders = order_costs_bps(tables.orders.filter(polars.col("judged")), impact)
@@ -181,7 +238,14 @@ def compare_routers(
         own = bootstrap_difference(values, blocks, rng)
         pair = None if name == bar else bootstrap_difference(_gaps(wide, name, bar), blocks, rng)
         results[name] = _router_result(mine, filled[name], own, pair, bar, feedback.get(name, ""), kappa, impact)
-    return RouterComparison(wide.height, bar, _p_value(wide, blocks, bar, names, seed), results)
+    return RouterComparison(wide.height, bar, _p_value(wide, blocks, bar, names, seed), results, queues)
+
+
+def mean_costs(orders: polars.DataFrame, size: int, *, impact: float = 0.0) -> dict[str, float]:
+    """Return the mean cost of the judged orders of one size by router, in basis points."""
+    judged = orders.filter(polars.col("judged") & (polars.col("shares") == size))
+    costs = order_costs_bps(judged, impact).group_by("router", maintain_order=True).agg(polars.col("cost_bps").mean())
+    return dict(costs.iter_rows())
 
 
 def _gaps(wide: polars.DataFrame, name: str, bar: str) -> Vector:
@@ -256,11 +320,12 @@ REASONS = {
     "chance": "the best of this many routers may look as good by chance",
     "too little": f"the saving of the chosen router is below {WORTH} bps even at the upper end of its interval",
     "too few orders": "there are too few orders to tell",
+    "queues": "the chosen router does not save with both the pessimistic and the optimistic queue model",
     "estimated": f"more than {MOST_ESTIMATED:.0%} of the volume is beyond the recorded depth and priced by an estimate",
 }
 
 
-# meaning of the columns of `RouterComparison.table`
+# meaning of the columns of `RouterComparison.table` without estimated queue positions
 LEGEND = (
     "bps against the consolidated mid at arrival, fees included; objective: cost + kappa x unforeseen variance",
     "estimated: volume beyond the recorded depth, at estimated prices",

@@ -64,7 +64,11 @@ def run_stresses(
     found = {}
     for name, world in worlds.items():
         found[name] = run_backtest(
-            result.market, result.days, world, backend=backend, cache=cache, candidates=result.candidates
+            *(result.market, result.days, world),
+            backend=backend,
+            cache=cache,
+            candidates=result.candidates,
+            bounds=False,
         )
         if progress is not None:
             progress(name, len(found), len(worlds))

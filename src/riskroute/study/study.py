@@ -12,13 +12,15 @@ from typing import Any
 from riskroute.core.config import config_list, read_toml_config
 from riskroute.core.errors import InputError
 from riskroute.core.files import in_file_name, writable_folder, write_json
+from riskroute.core.instrument import Instrument, load_instruments
 from riskroute.core.runtime import compilation_timed, provenance_versions
 from riskroute.core.text import shown
-from riskroute.core.validation import instance_of, one_of, valid_function, valid_path
+from riskroute.core.validation import instance_of, one_of, valid_function, valid_list, valid_path
 from riskroute.routing.fees import FeeSchedule, load_fees
 from riskroute.simulation.backends import Backend
 from riskroute.simulation.dark_market import DarkMarketPool
 from riskroute.study import stresses
+from riskroute.study.backtest import queue_plays
 from riskroute.study.candidates import CLAIRVOYANT, FITTED, candidate_names, check_candidates
 from riskroute.study.case import SURFACE_POINTS, play_case
 from riskroute.study.config import StudyConfig, changed_config
@@ -40,8 +42,8 @@ class Study:
     config : str or path-like, optional
         A TOML file with the keys of `config_template`. Default: all defaults.
     **values
-        Values that override those of the file: the fields of `StudyConfig`, and ``fees`` and ``pools``. A single value
-        stands for a list of one: ``shares=1000, horizons=[10, 60], symbols="LUMO"``.
+        Values that override those of the file: the fields of `StudyConfig`, and ``fees``, ``pools`` and ``instruments``
+        (a file or a dictionary). A single value stands for a list of one: ``shares=1000, horizons=[10, 60]``.
 
     Examples
     --------
@@ -53,13 +55,14 @@ class Study:
     config: StudyConfig
     fees: FeeSchedule | None
     pools: tuple[DarkMarketPool, ...] | None
+    instruments: dict[str, Instrument] | None
 
     def __init__(self, config: str | os.PathLike[str] | None = None, /, **values: Any) -> None:
         given = (read_toml_config(valid_path("config", config)) if config is not None else {}) | values
-        known = {item.name for item in dataclasses.fields(StudyConfig)} | {"fees", "pools"}
+        known = {item.name for item in dataclasses.fields(StudyConfig)} | {"fees", "pools", "instruments"}
         for name in given:
             one_of("key of a study", name, tuple(sorted(known)))
-        fees, pools = given.pop("fees", None), given.pop("pools", None)
+        fees, pools, instruments = (given.pop(name, None) for name in ("fees", "pools", "instruments"))
         if isinstance(given.get("market"), Path):
             given["market"] = str(given["market"])
         self.config = StudyConfig(**{name: _listed(name, value) for name, value in given.items()})
@@ -69,6 +72,10 @@ class Study:
             instance_of("fees", self.fees, FeeSchedule, "a fee schedule or its file")
             if self.config.market in MARKETS:
                 raise InputError("fees cannot be given for a synthetic market, which has its own")
+        self.instruments = load_instruments(instruments) if isinstance(instruments, str | os.PathLike) else instruments
+        if self.instruments is not None:
+            instance_of("instruments", self.instruments, dict, "a file, or a dictionary of instruments by symbol")
+            valid_list("instruments", list(self.instruments.values()), Instrument, "instruments")
         self.pools = None if pools is None else tuple(_pool(one) for one in config_list(pools))
 
     def __repr__(self) -> str:
@@ -92,6 +99,7 @@ class Study:
             kept=valid_path("kept", kept),
             fees=self.fees,
             pools=self.pools,
+            instruments=self.instruments,
             backend=_backend(backend),
             progress=progress,
         )
@@ -103,7 +111,8 @@ class Study:
         for size, horizon in config.cases:
             names = candidate_names((*config.routers, CLAIRVOYANT), pools=pools, horizon=horizon, train=config.train)
             rounds = symbols * config.seeds
-            own = len(names) * rounds + symbols * len(set(names) & set(FITTED))
+            repeats = queue_plays(days, config.backtest(size, horizon))
+            own = len(names) * rounds * repeats + symbols * len(set(names) & set(FITTED))
             worlds = SURFACE_POINTS if pools and config.surface_orders else 0
             if config.stresses:
                 worlds += len(stresses.stress_configs(config.backtest(size, horizon), pools=pools))

@@ -41,8 +41,22 @@ def backtest_verdict(found: RouterComparison, *, synthetic: bool = False) -> str
         text = f"{use}: {none} clearly better."
     if CLAIRVOYANT in found.routers:
         headroom = found.routers[found.bar].cost_bps - found.routers[CLAIRVOYANT].cost_bps
-        text += f" Perfect foresight would save {fixed_text(headroom)} bps per order against {found.bar}."
+        text += (
+            _queues(found, best)
+            + f" Perfect foresight would save {fixed_text(headroom)} bps per order against {found.bar}."
+        )
     return text
+
+
+def _queues(found: RouterComparison, router: str) -> str:
+    """Return a sentence on estimated queue positions and what they mean for a saving, after a space; empty if exact."""
+    if found.queues is None:
+        return ""
+    text = f" {found.queues.note[0].upper()}{found.queues.note[1:]}"
+    if router == found.bar:
+        return f"{text}."
+    low, high = (fixed_text(end) for end in found.queues.saving_bps(router, found.bar))
+    return f"{text}: {router} saves {low} to {high} bps between the pessimistic and the optimistic model."
 
 
 def no_verdict_text(share: float, *, synthetic: bool) -> str:
@@ -83,6 +97,8 @@ def case_verdict(case: StudyCase, config: StudyConfig, *, pooled: bool = False, 
     if case.estimated_share > 0:
         much = f"{case.estimated_share:.1%}" if case.estimated_share >= 0.0005 else "Less than 0.1%"
         parts.append(f"{much} of the shares are beyond the recorded depth and priced by an estimate.")
+    if queues := _queues(case.comparison, case.chosen):
+        parts.append(queues.strip())
     if case.saving is not None:
         parts.append(_tail(case))
         if case.chosen in FITTED:
@@ -122,7 +138,7 @@ def _verdict(case: StudyCase) -> str:
     else:
         more = fixed_text(-saving.bps.mean)
         moved = f"cost {more} bps per order more than {bar} ({_interval(saving.bps.negated)})"
-    if case.reason in ("chance", "riskier"):
+    if case.reason in ("chance", "riskier", "queues"):
         moved += f": {_dollars(saving)}"
     detectable = saving.detectable_bps
     power = "" if detectable is None else f" (minimum detectable saving {fixed_text(detectable)} bps)"
@@ -132,6 +148,7 @@ def _verdict(case: StudyCase) -> str:
         "riskier": f"; with the charge for risk it is worse, {objectives[0]} bps against {objectives[1]} bps",
         "no headroom": f", and there is no headroom: {headroom}",
         "chance": f"; the best of this many routers may do that by chance ({_p(found.p_value or 0.0)})",
+        "queues": "; but not with both the pessimistic and the optimistic queue model",
         "too little": "; even the largest saving in the interval is too small to matter",
         "too few orders": f"; too few orders to tell{power}",
     }[case.reason]

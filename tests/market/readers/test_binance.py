@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+import gzip
+import heapq
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -25,8 +27,9 @@ from market_files import (
     zipped,
 )
 from riskroute.cli.app import run_app as command
+from riskroute.core.errors import DataError
 from riskroute.market.importing import _detect_format, import_files
-from riskroute.market.readers import book_updates
+from riskroute.market.readers import binance
 from riskroute.market.readers.reading import ReadingOptions
 from riskroute.market.recordings import Recording, RecordingStore
 
@@ -170,7 +173,7 @@ def test_books_are_those_of_a_dictionary_in_any_pieces(tmp_path: Path, monkeypat
     lines, updates = random_lines(3)
     path = written(tmp_path, lines)
     _, whole = imported(path)
-    monkeypatch.setattr(book_updates._BinanceFile, "ROWS", 40)
+    monkeypatch.setattr(binance, "LEVELS_PER_PART", 40)
     _, pieces = imported(path)
     assert pieces.equals(whole)
     expected = naive_books_of(updates, 8)
@@ -187,7 +190,7 @@ def test_packed_wrapped_and_between_other_messages(tmp_path: Path) -> None:
         (tmp_path / name).write_bytes(packed)
         assert imported(tmp_path / name)[1].equals(plain)
     wrapped = [json.dumps({"stream": "btcusdt@depth", "data": json.loads(line)}) for line in lines]
-    others = ['{"result": null, "id": 1}', '{"e": "trade", "E": 1, "s": "BTCUSDT", "p": "1"}', ""]
+    others = ['{"result": null, "id": 1}', '{"e": "kline", "E": 1, "s": "BTCUSDT", "k": {}}', ""]
     one, table = imported(written(tmp_path, [*others, *wrapped], "btc.txt"))
     assert table.drop("sequence").equals(plain.drop("sequence"))
     assert one.reader == _detect_format(tmp_path / "btc.txt") == "deltas"
@@ -223,28 +226,145 @@ def test_recorded_streams_have_the_time_of_receipt_and_other_events(tmp_path: Pa
         "stream": "btcusdt@bookTicker",
         "data": {"u": 11, "s": "BTCUSDT", "b": "9", "B": "1", "a": "10", "A": "2"},
     }
-    trade = {"stream": "btcusdt@trade", "data": {"e": "trade", "E": MIDNIGHT, "s": "BTCUSDT"}}
+    terms = {"T": MIDNIGHT + 12, "p": "101.00", "q": "0.25", "m": False}
+    trade = {"stream": "btcusdt@trade", "data": {"e": "trade", "E": MIDNIGHT + 13, "s": "BTCUSDT"} | terms}
     updates = [update(9, 12, [(99.0, 0.0)]), update(13, 13, [], [(100.5, 1.0)])]
     combined = [json.dumps({"stream": "btcusdt@depth@100ms", "data": json.loads(one)}) for one in updates]
     objects = [combined[0], json.dumps(ticker), depth_snapshot(10, *BOOK), json.dumps(trade), combined[1]]
     lines = [f"{MIDNIGHT * 10**6 + 77 * k} {text}" for k, text in enumerate(objects)]
     path = written(tmp_path, lines, "btcusdt_20200101")
     assert _detect_format(path) == "deltas"
-    assert best(imported(path)[1]) == [(1, 98.0, 2.5, 101.0), (5, 98.0, 2.5, 100.5)]
-    path.write_text("\n".join(lines[1:2]))
+    one, table = imported(path)
+    assert best(table) == [(1, 98.0, 2.5, 101.0), (5, 98.0, 2.5, 100.5)]
+    assert (one.has_events, one.events, one.trades) == (False, 1, 1)
+    events = RecordingStore(tmp_path / "out").events(one)
+    assert events.drop("ts_event", "venue", "symbol").row(0) == (4, "T", "A", 101.0, 0.25, None, 0, 0)
+    assert events["ts_event"][0].microsecond == 12_000
+    path.write_text("\n".join(lines[3:4]))
     assert "has no depth updates" in refusal(path, kind="deltas")
 
 
-def test_up_to_a_minute_of_the_next_day_is_left_out_and_said(tmp_path: Path) -> None:
-    """A recorder ends a file by its own clock, which is not the exchange's."""
+def test_days_are_cut_at_midnight(tmp_path: Path) -> None:
     late = depth_update(MIDNIGHT + 86_400_500, 13, 13, [(98.5, 1.0)], [])
     lines = [depth_snapshot(10, *BOOK), update(9, 12, [(99.0, 0.0)]), late]
-    one, table = imported(written(tmp_path, lines))
+    path = written(tmp_path, lines)
+    days = import_files([path], tmp_path / "days", HALVES)
+    assert [(str(one.date), one.snapshots) for one in days] == [("2020-01-01", 1), ("2020-01-02", 2)]
+    _, table = imported(path, ReadingOptions(depth=8, date=dt.date(2020, 1, 2)))
+    assert best(table) == [(2, 98.0, 2.5, 101.0), (3, 98.5, 1.0, 101.0)]  # begins with the book of the day before
+    assert table["ts_event"].cast(polars.Int64)[0] == (MIDNIGHT + 86_400_000) * 10**6
+    _, table = imported(path, ReadingOptions(depth=8, date=dt.date(2020, 1, 1)))
     assert best(table) == [(2, 98.0, 2.5, 101.0)]
-    assert one.remarks[-1] == "binance_BTCUSDT_2020-01-01: skipped 1 snapshots of other days."
-    lines[1] = depth_update(MIDNIGHT + 86_399_900, 9, 12, [(99.0, 0.0)], [])
-    _, table = imported(written(tmp_path, lines), ReadingOptions(depth=8, date=dt.date(2020, 1, 2)))
-    assert best(table) == [(3, 98.5, 1.0, 101.0)]
+
+
+def test_a_book_carries_over_to_the_file_that_continues_it(tmp_path: Path) -> None:
+    """Whatever the order of the files and their names; the second has no snapshot of its own."""
+    lines, updates = random_lines(8)
+    first, second = written(tmp_path, lines[:40], "z.jsonl"), written(tmp_path, lines[40:], "a.jsonl")
+    (one,) = import_files([second, first], tmp_path / "out", HALVES)
+    check_recordings(tmp_path / "out")
+    table = RecordingStore(tmp_path / "out").snapshots(one)
+    _, whole = imported(written(tmp_path, lines, "whole.jsonl"))
+    assert table.equals(whole)
+    assert len(naive_books_of(updates, 8)) == table.height
+    gap = written(tmp_path, lines[45:], "a.jsonl")
+    with pytest.raises(DataError, match=r"line 1 of a\.jsonl must have U up to 40, was U = 45: updates are missing"):
+        import_files([first, gap], tmp_path / "gap", HALVES)
+    odd = written(tmp_path, [*lines[40:], depth_update(MIDNIGHT + 90, 80, 80, [(-1.0, 1.0)])], "a.jsonl")
+    with pytest.raises(DataError, match=r"line 41 of a\.jsonl must have a price above 0, was -1\.0"):
+        import_files([first, odd], tmp_path / "odd", HALVES)
+
+
+def ticker(number: int, bid: float, ask: float, **more: Any) -> str:
+    terms = {"u": number, "s": "BTCUSDT", "b": str(bid), "B": "1", "a": str(ask), "A": "2"}
+    return json.dumps({"stream": "btcusdt@bookTicker", "data": terms | more})
+
+
+def test_best_prices_alone_are_books_of_one_level(tmp_path: Path) -> None:
+    spot = [f"{MIDNIGHT * 10**6 + k} {ticker(5 + k, 99 + k, 101 + k)}" for k in range(3)]
+    stale = f"{MIDNIGHT * 10**6 + 9} {ticker(5, 50, 60)}"
+    one, table = imported(written(tmp_path, [*spot, stale]))
+    assert (one.venue, one.depth) == ("binance", 1)
+    assert table.select("bid_px_00", "ask_px_00", "ask_sz_00").rows() == [(99 + k, 101 + k, 2) for k in range(3)]
+    assert table["ts_event"].dt.timestamp("ns").to_list() == [MIDNIGHT * 10**6 + k for k in range(3)]
+    futures = [ticker(5 + k, 99 + k, 101, e="bookTicker", E=MIDNIGHT + k, T=MIDNIGHT + k) for k in range(2)]
+    one, table = imported(written(tmp_path, futures))
+    assert (one.venue, table.height) == ("binance-futures", 2)
+    assert "best prices without a time; record the time of receipt" in refusal(
+        written(tmp_path, [line.partition(" ")[2] for line in spot]), kind="deltas"
+    )
+
+
+def traded(number: int, kind: str = "trade", **more: Any) -> str:
+    terms = {
+        "e": kind,
+        "E": MIDNIGHT + number,
+        "T": MIDNIGHT + number,
+        "s": "BTCUSDT",
+        "p": "101",
+        "q": "0.5",
+        "m": True,
+    }
+    return json.dumps(terms | more)
+
+
+def test_single_and_aggregated_trades_are_not_counted_twice(tmp_path: Path) -> None:
+    lines, _ = random_lines(9, 5)
+    fund = traded(3, X="INSURANCE_FUND", p="0", q="0")
+    one, _ = imported(written(tmp_path, [*lines, traded(1), traded(1, "aggTrade", a=7), fund, traded(2)]))
+    assert one.trades == 2
+    events = RecordingStore(tmp_path / "out").events(one)
+    assert events.select("sequence", "side", "price", "size").rows() == [(6, "B", 101, 0.5), (9, "B", 101, 0.5)]
+    one, _ = imported(written(tmp_path, [*lines, traded(1, "aggTrade", a=7), traded(1)]))
+    assert one.trades == 1
+    for damage, expected in {"q": "0", "p": "-1"}.items():
+        name = {"q": "a size above 0, was 0.0", "p": "a price above 0, was -1.0"}[damage]
+        assert f"line 6 of btc.jsonl must have {name}" in refusal(
+            written(tmp_path, [*lines, traded(1, **{damage: expected})])
+        )
+    assert "line 6 of btc.jsonl must have prices and sizes of a trade" in refusal(
+        written(tmp_path, [*lines, traded(1).replace('"q"', '"w"')])
+    )
+
+
+@pytest.mark.real_data
+def test_real_streams_over_midnight_are_those_of_a_dictionary(tmp_path: Path) -> None:
+    """Books and trades of two files, the second without a snapshot, against texts in dictionaries."""
+    folder = SHARED_DATA / "binance"
+    if not folder.is_dir():
+        pytest.skip(f"no {folder}")
+    files = [folder / f"spot_btcusdt_2024080{day}.gz" for day in (8, 9)]
+    texts = [
+        line.partition(" ")[2] for path in files for line in gzip.decompress(path.read_bytes()).decode().splitlines()
+    ]
+    events = [one.get("data", one) for one in map(json.loads, texts)]
+    (whole,) = (one for one in events if "lastUpdateId" in one)
+    book = {side: {float(p): float(s) for p, s in whole[side]} for side in ("bids", "asks")}
+    expected: list[tuple[int, list[Any], list[Any]]] = []
+    last: tuple[Any, ...] = ()
+    for one in events:
+        if one.get("e") == "depthUpdate" and one["u"] > whole["lastUpdateId"]:
+            for side, name in (("bids", "b"), ("asks", "a")):
+                book[side] |= {float(p): float(s) for p, s in one[name]}
+                for price in {float(p) for p, s in one[name] if not float(s)}:
+                    book[side].pop(price)
+            now = heapq.nlargest(10, book["bids"].items()), heapq.nsmallest(10, book["asks"].items())
+            if now != last:
+                expected.append((one["E"], *now))
+            last = now
+    recordings = import_files(files, tmp_path, ReadingOptions(depth=10))
+    store = RecordingStore(tmp_path)
+    rows = polars.concat(store.snapshots(one) for one in recordings).iter_rows(named=True)
+    found = [(round(row["ts_event"].timestamp() * 1000), *map(list, sides_of(row, 10))) for row in rows]
+    assert found == expected
+    trades = polars.concat(store.events(one) for one in recordings)
+    sold = [
+        (one["T"], float(one["p"]), float(one["q"]), "B" if one["m"] else "A")
+        for one in events
+        if one.get("e") == "trade"
+    ]
+    times = trades["ts_event"].dt.epoch("ms").to_list()
+    assert list(zip(times, *(trades[name].to_list() for name in ("price", "size", "side")), strict=True)) == sold
 
 
 @pytest.mark.real_data
@@ -252,8 +372,9 @@ def test_a_real_stream_with_times_of_receipt(tmp_path: Path) -> None:
     path = SHARED_DATA / "binance" / "spot_ethusdt_20240808.gz"
     if not path.is_file():
         pytest.skip(f"no {path}")
-    (one,) = import_files([path], tmp_path, ReadingOptions(depth=5))
+    (one, _) = import_files([path], tmp_path, ReadingOptions(depth=5))
     assert (one.stem, one.crossed, one.gaps) == ("binance_ETHUSDT_2024-08-08", 0, 0)
+    assert one.trades > 1000
     assert one.snapshots > 1000
     check_recordings(tmp_path)
 
@@ -274,12 +395,11 @@ DAMAGED: dict[str, tuple[Sequence[str], int, str]] = {
     "something else": ([*GOOD, '{"a": 1}'], 13, ": lastUpdateId of a snapshot must be a whole number, was None"),
     "a time of text": (changed(3, E="now"), 3, ": E of a depth update must be a whole number, was 'now'"),
     "a falling time": (changed(5, E=MIDNIGHT, b=BID), 5, "must have a time not before that of the previous line"),
-    "another day": (changed(12, E=MIDNIGHT + 86_460_000, b=BID), 12, "must have a time from 2020-01-01 00:00:00"),
     "no list": (changed(4, b=None), 4, ": b must be a list of levels, was None"),
     "half a level": (changed(4, b=[["99"]]), 4, f"{LEVELS} ['99']"),
     "a level of words": (changed(4, a=[["much", "1"]]), 4, f"{LEVELS} ['much', '1']"),
     "a level of nothing": (changed(1, bids=[None]), 1, f"{LEVELS} None"),
-    "no number": (changed(4, b=[["nan", "1"]]), 4, "must have a price above 0, was nan"),
+    "no number": (changed(4, b=[["nan", "1"]]), 4, "must have a price, was nan"),
     "a negative quantity": (changed(4, a=[["101", "-1"]]), 4, "must have an amount of 0 or more, was -1.0"),
     "numbers that fall": (changed(4, U=9, u=8), 4, ": U must be at most u = 8, was 9"),
     "a hostile symbol": (changed(4, s="<b>"), 4, ": s must be a name of up to 16 letters"),

@@ -31,6 +31,7 @@ from databento_files import (
 )
 from market_files import check_recordings, gzipped, levels_of
 from riskroute.core.errors import DataError, InputError
+from riskroute.core.instrument import Instrument
 from riskroute.market.importing import _detect_format, import_files
 from riskroute.market.readers import databento
 from riskroute.market.readers.databento_files import CONSOLIDATED, PUBLISHERS, _record_layout
@@ -344,6 +345,27 @@ def test_the_evening_before_makes_the_book_and_is_counted(tmp_path: Path) -> Non
     one, store = imported(written(tmp_path, mbo_file(orders)))
     assert store.snapshots(one).select("bid_px_00", "ask_px_00").rows() == [(99.99, 100.01)]
     assert one.notes == {"other_days": 1}
+
+
+def test_futures_are_cut_by_session_over_consecutive_files(tmp_path: Path) -> None:
+    """Files cover UTC days; the session 18:00-17:00 of New York begins in one file and ends in the next."""
+    future = Instrument("ACME", hours="18:00-17:00", quantity="contracts")
+    hour = 3600 * 10**9
+    begin, close = future.session(DATE)
+    times = [[close - 2 * hour, close, begin + 24 * hour], [begin + 26 * hour, close + 23 * hour]]
+    paths = []
+    for number, some in enumerate(times):
+        records = [book_record(BOOKS[k % 2], time, publisher=1) for k, time in enumerate(some)]
+        content = metadata("mbp-1", dataset="GLBX.MDP3") + b"".join(records)
+        paths.append(written(tmp_path, content, f"{number}.dbn"))
+    options = ReadingOptions(("ACME",), venue="GLBX", instruments={"ACME": future})
+    first, second = import_files(paths, tmp_path / "out", options)
+    assert [one.date for one in (first, second)] == [DATE, DATE + dt.timedelta(days=1)]
+    store = RecordingStore(tmp_path / "out")
+    stamps = [store.snapshots(one)["ts_event"].cast(polars.Int64).to_list() for one in (first, second)]
+    assert stamps == [[close - 2 * hour], [begin + 24 * hour, begin + 26 * hour, close + 23 * hour]]
+    assert first.notes.get("outside", 0) + second.notes.get("outside", 0) == 1
+    assert second.source == "0.dbn, 1.dbn"
 
 
 def test_several_days_need_a_choice(tmp_path: Path) -> None:

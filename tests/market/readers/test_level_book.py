@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from market_files import Update, naive_books_of, sides_of
-from riskroute.market.readers.book_updates import _LevelBook, _LevelUpdates
+from riskroute.market.readers.level_book import LevelBook, LevelUpdates
 
 UPDATES = st.lists(
     st.tuples(st.integers(0, 2), st.booleans(), st.integers(1, 12), st.integers(0, 3), st.integers(0, 9)), max_size=60
@@ -27,16 +27,16 @@ def drawn(steps: Sequence[tuple[int, bool, int, int, int]]) -> list[Update]:
     return found
 
 
-def arrays(updates: Sequence[Update], begin: int) -> _LevelUpdates:
+def arrays(updates: Sequence[Update], begin: int) -> LevelUpdates:
     groups = np.array([one.group for one in updates], dtype=np.int64)
     flags = [np.array([getattr(one, name) for one in updates], dtype=np.bool_) for name in ("reset", "bid")]
     values = [np.array([getattr(one, name) for one in updates], dtype=np.float64) for name in ("price", "size")]
     numbers = np.arange(begin + 1, begin + 1 + len(updates))
-    return _LevelUpdates(groups * 1000, numbers, groups, *flags, *values)  # type: ignore[arg-type]  # by kind
+    return LevelUpdates(groups * 1000, numbers, groups, *flags, *values)  # type: ignore[arg-type]  # by kind
 
 
 def followed(updates: Sequence[Update], depth: int, piece: int) -> list[polars.DataFrame]:
-    book = _LevelBook(depth)
+    book = LevelBook(depth)
     frames: list[polars.DataFrame] = []
     for begin in range(0, len(updates), piece):
         frames += book.follow(arrays(updates[begin : begin + piece], begin))
@@ -50,7 +50,7 @@ def test_books_are_those_of_a_dictionary(
 ) -> None:
     updates = drawn(steps)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_LevelBook, "CELLS", cells)
+        patch.setattr(LevelBook, "CELLS", cells)
         frames = followed(updates, depth, piece)
     expected = naive_books_of(updates, depth)
     table = polars.concat(frames) if frames else polars.DataFrame({"sequence": []})

@@ -351,7 +351,7 @@ def test_wanted_refuses_what_cannot_be() -> None:
         ({"symbols": ("X" * 17,)}, "symbol must be a name of up to 16 letters"),
         ({"symbols": (3,)}, "symbols must be a list of names, was 3 at [0]"),
         ({"venue": "nas|daq"}, "venue must be a name of up to 32 letters"),
-        ({"start": dt.time(12), "end": dt.time(11)}, "window must end after it starts, was 12:00:00 to 11:00:00"),
+        ({"start": dt.time(12), "end": dt.time(12)}, "window must end after it starts, was 12:00:00 to 12:00:00"),
         ({"date": dt.date(1, 1, 1)}, "date must be between 1970 and 2261, was 0001-01-01"),
         ({"date": dt.date(9999, 1, 1)}, "date must be between 1970 and 2261, was 9999-01-01"),
     ]

@@ -258,7 +258,7 @@ def test_a_venue_is_renamed(tmp_path: Path, write: Writer, rows: int, monkeypatc
     columns["venue"] = [name.replace("Boston!", "XBOS") for name in columns["venue"]]
     ((one, table),) = imported(write(tmp_path, columns), ReadingOptions(venue="XPSX"))
     assert table["sequence"].to_list() == found["XNAS"]
-    assert "two files hold XPSX_ACME_2019-03-27" in refusal(path, ReadingOptions(venue_names={"XNAS": "XPSX"}))
+    assert "two venues of books" in refusal(path, ReadingOptions(venue_names={"XNAS": "XPSX"}))
     said = refusal(write(tmp_path, columns), ReadingOptions(venue_names={"NYSE": "XNYS"}))
     assert said == "venue to rename must be one of XNAS, XPSX, XBOS, was 'NYSE'"
 
@@ -291,10 +291,13 @@ def test_symbols_that_look_like_something_else(tmp_path: Path, symbol: str) -> N
 
 
 @both
-def test_rows_of_two_days_falling_and_missing_times_are_refused(tmp_path: Path, write: Writer) -> None:
+def test_days_are_cut_and_falling_and_missing_times_are_refused(tmp_path: Path, write: Writer) -> None:
     path = write(tmp_path, changed("ts_event", MIDNIGHT + 86_400 * 10**9, row=39))
-    assert f"row 40 of {path.name} must have a time on 2019-03-27, the day to import, was 2019-03-28" in refusal(path)
-    assert "a time on 2019-03-26" in refusal(path, ReadingOptions(date=dt.date(2019, 3, 26)))
+    days = import_files([path], tmp_path / "days", ReadingOptions())
+    assert [(str(one.date), one.snapshots) for one in days] == [("2019-03-27", 39), ("2019-03-28", 1)]
+    (one,) = import_files([path], tmp_path / "day", ReadingOptions(date=dt.date(2019, 3, 27)))
+    assert (one.snapshots, one.notes["other_days"]) == (39, 1)
+    assert "has no snapshots of ACME in the requested part" in refusal(path, ReadingOptions(date=dt.date(2019, 3, 26)))
     said = refusal(write(tmp_path, changed("ts_event", MIDNIGHT + OPEN)))
     assert f"row 5 of {path.name} must have a time not before that of the previous row of XNAS ACME" in said
     assert f"row 5 of {path.name} must have a time, was None" in refusal(write(tmp_path, changed("ts_event", None)))
@@ -326,7 +329,7 @@ def test_what_is_no_size_is_refused(tmp_path: Path, write: Writer, value: Any) -
 
 
 @both
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), -1.0, 0.0, None])
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), 0.0, None])
 def test_a_price_that_is_none_is_no_level(tmp_path: Path, write: Writer, value: float | None) -> None:
     columns = table_columns(MESSAGES, 1) | {"bid_px_00": [99.0] * 39 + [value], "bid_sz_00": [100] * 40}
     ((_, table),) = imported(write(tmp_path, columns))

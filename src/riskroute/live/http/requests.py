@@ -54,7 +54,7 @@ class _RequestRecord(Record, frozen=True, omit_defaults=True):
 class _VenueBook(_RequestRecord, frozen=True):
     """The book of a venue: prices with sizes, best first, and its time (ns since 1970).
 
-    Fees are texts such as ``0.0030 per share`` or ``10 bps``, or numbers per share; default: those of the configuration.
+    Fees are texts such as ``0.0030 per share`` or ``10 bps``, or numbers per share; default: the configured ones.
     """
 
     venue: str

@@ -6,7 +6,7 @@ import gzip
 import re
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -116,7 +116,31 @@ def csv_frames(
             raise refused("Empty CSV file")
 
 
-def csv_lines(path: Path) -> Iterator[str]:
+def table_frames(path: Path, types: Mapping[str, Any], rows: int) -> Generator[polars.DataFrame]:
+    """Yield chunks of a table: Parquet if the name ends so, otherwise CSV with a header.
+
+    ``types`` (pyarrow) are those of CSV columns that must not be inferred; ``rows`` is the size of a chunk of a Parquet
+    file with 24 columns, and wider files have smaller ones.
+    """
+    require_extra("tables", "market", "pyarrow")
+    import pyarrow
+    from pyarrow.parquet import ParquetFile
+
+    if path.suffix.lower() != ".parquet":
+        yield from csv_frames(path, csv_member(path), types, header=True)
+        return
+    with csv_file_errors(path):
+        try:
+            with ParquetFile(path) as file:
+                wide = max(file.metadata.num_columns, 24)
+                for batch in file.iter_batches(max(rows * 24 // wide, 1)):
+                    if batch.num_rows:
+                        yield csv_frame_from_arrow(batch)
+        except (pyarrow.ArrowException, UnicodeError, polars.exceptions.PolarsError) as error:
+            raise DataError(f"{path} must be a Parquet file: {one_line_error(error)}") from error
+
+
+def text_lines(path: Path) -> Iterator[bytes]:
     """Yield the lines of a text file: plain, gzip, zstd, or the only CSV or JSON file in a zip archive."""
     member = path.name
     with csv_file_errors(path):
@@ -127,13 +151,14 @@ def csv_lines(path: Path) -> Iterator[str]:
                 raise DataError(f"expected one CSV or JSON file in {path}, got {len(names)}")
             member = names[0]
         with _opened(path, member) as file:
-            while line := file.readline(1 << 24):
-                if len(line) >= 1 << 24:
+            rest = file.read(BLOCK).removeprefix(b"\xef\xbb\xbf")
+            while rest:
+                block = file.read(BLOCK)
+                cut = rest.rfind(b"\n") + 1 if block else len(rest)
+                if not cut and len(rest) >= 1 << 24:
                     raise DataError(f"{path} has a line longer than {1 << 24:,} bytes")
-                try:
-                    yield line.decode("utf-8-sig")
-                except UnicodeDecodeError as error:
-                    raise DataError(f"{path} must be UTF-8 text: {one_line_error(error)}") from error
+                yield from rest[:cut].splitlines()
+                rest = rest[cut:] + block
 
 
 def _blocks(file: Any, path: Path) -> Iterator[bytes]:

@@ -252,13 +252,16 @@ class DatabentoReader:
         self._file = open_databento(path)
         self.schema, self.us_equity = self._file.schema, self._file.us_equity
         self.depth = options.kept(BOOK_DEPTHS.get(self.schema, ITCH_LEVELS))
-        self.date = options.date or self._file.day
-        if self.date.year < 1971:
-            self.date = date_in_name(path.name) or self.date
-        self._names = self._file.symbols(self.date)
+        day = options.date or self._file.day
+        if day.year < 1971:
+            day = date_in_name(path.name) or day
+        self._day = day
+        # US equities trade on one New York day of a UTC day; sessions of other markets cross both
+        self.date = day if self.us_equity else None
+        self._names = self._file.symbols(day)
         self._time = "ts_recv" if self.schema.startswith("bbo") else "ts_event"
         self._feeds: dict[tuple[int, str], _Feed] = {}
-        self._begin, self._end = (clock_stamp(self.date + dt.timedelta(k), dt.time(0)) for k in (0, 1))
+        self._begin, self._end = (clock_stamp(day + dt.timedelta(k), dt.time(0)) for k in (0, 1))
         self._other = ""
         self._nameless: dict[int, None] = {}
         self._publishers: dict[str, int] = {}
@@ -292,7 +295,7 @@ class DatabentoReader:
                 raise DataError(f"{self.source} never marks the last record of an event (flag 128)")
         require_symbols(self.options.symbols, seen, self.source.name)
         if self._other and not given:
-            raise DataError(f"{self.source} must hold books of {self.date}, was {self._other}; give date")
+            raise DataError(f"{self.source} must hold books of {self._day}, was {self._other}; give date")
 
     def _venue(self, publisher: int, records: polars.DataFrame | None = None) -> str:
         named = str(publisher) if str(publisher) in self.options.venue_names else self.options.venue
@@ -390,14 +393,12 @@ class DatabentoReader:
         whole = books.select("deeper", "sequence", "ts_event", *level_columns(known))
         typed = to_snapshots(label_reading_rows(whole, venue, symbol), known, source=self.source.name, word="record")
         inside = self.options.within(typed.with_columns(whole["deeper"]), self.date)
-        kept, deeper = keep_schema_levels(inside.drop("deeper"), self.depth)
-        deeper += int(inside["deeper"].sum())
+        kept = keep_schema_levels(inside.drop("deeper"), self.depth)
+        kept = kept.with_columns(kept["deeper"] | inside["deeper"])
         if events is not None:
             events = label_reading_rows(self._of_day(events, {}), venue, symbol)
             events = self.options.within(to_events(events, self.source.name, "record"), self.date)
-        return ReaderPart(
-            venue, symbol, kept, events, *counts, deeper, notes={name: n for name, n in notes.items() if n}
-        )
+        return ReaderPart(venue, symbol, kept, events, *counts, notes={name: n for name, n in notes.items() if n})
 
     def _lifted(self, feed: _Feed, records: polars.DataFrame, notes: dict[str, int]) -> polars.DataFrame:
         """Move records up to 1 s late to the time of the previous record; refuse records more than 1 s late."""
@@ -463,13 +464,15 @@ class DatabentoReader:
         return whole, polars.DataFrame(events), counts
 
     def _of_day(self, rows: polars.DataFrame, notes: dict[str, int]) -> polars.DataFrame:
-        """Return the rows of the day and count the others; without the option ``date``, refuse later rows."""
+        """Return the rows of a US equity's day and count the others; refuse later rows unless ``date`` is given."""
         stamp = polars.col("stamp")
+        if self.date is None:
+            return rows.with_columns(ts_event=stamp.cast(polars.Datetime("ns", "UTC")))
         after = rows.filter(stamp >= self._end)
         if after.height and self.options.date is None:
             day = local_day(int(after["stamp"][0]))
             raise InputError(
-                f"{self.source.name} has several days: it is read as {self.date}, but record "
+                f"{self.source.name} has several days: it is read as {self._day}, but record "
                 f"{after['sequence'][0]:,} is dated {day}; give date"
             )
         inside = stamp.is_between(self._begin, self._end, closed="left")

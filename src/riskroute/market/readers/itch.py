@@ -232,14 +232,14 @@ class ItchReader:
         ).rename({"seq": "sequence"})
         whole = label_reading_rows(snapshots, self.venue, symbol)
         inside = self.options.within(whole.filter(self._changes(locate, whole)), self.date)
-        kept, deeper = keep_schema_levels(inside, self.depth)
-        if self._known == self.depth:  # no extra level was read: count the books with as many levels
-            deeper = keep_schema_levels(inside, self.depth - 1)[1]
+        kept = keep_schema_levels(inside, self.depth)
+        if self._known == self.depth:  # no extra level was read: mark the books with as many levels
+            kept = kept.with_columns(keep_schema_levels(inside, self.depth - 1)["deeper"])
         refers = _one_of(chosen["action"], "FCM") & ~_one_of(chosen["type"], "P")
         unresolved = _one_of(chosen["side"], "N")
         events = self.options.within(self._events(symbol, chosen, ~unresolved), self.date)
         counts = int(refers.sum()), int((refers & unresolved).sum())
-        return ReaderPart(self.venue, symbol, kept, events, *counts, deeper)
+        return ReaderPart(self.venue, symbol, kept, events, *counts)
 
     def _changes(self, locate: int, snapshots: polars.DataFrame) -> polars.Series:
         """Return which books differ from their predecessor in a kept level, not only in the extra one."""

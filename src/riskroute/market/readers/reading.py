@@ -27,7 +27,7 @@ from riskroute.core.validation import (
     whole_number,
 )
 from riskroute.market.clock import YEARS, check_clock_time, clock_stamp
-from riskroute.market.schema import EVENT_SCHEMA, MOST_LEVELS, snapshot_schema
+from riskroute.market.schema import MOST_LEVELS, event_schema, snapshot_schema
 
 ITCH_LEVELS = 50  # largest number of levels per side kept from order-by-order files; itch-book provides no more
 MOST_SYMBOLS = 200  # from a file with more symbols, only named ones are read
@@ -108,7 +108,7 @@ class ReadingOptions:
         columns = instance_of("columns", self.columns, dict, "a dictionary from our names to those in the file")
         if not all(isinstance(name, str) for pair in columns.items() for name in pair):
             raise InputError(f"columns must map names to names, was {shown(columns)}")
-        if self.start is not None and self.end is not None and self.start >= self.end:
+        if self.start is not None and self.start == self.end != dt.time(0):
             raise InputError(f"window must end after it starts, was {self.start} to {self.end}")
         if self.date is not None and valid_day("date", self.date).year not in YEARS:
             raise InputError(f"date must be between {YEARS[0]} and {YEARS[-1]}, was {self.date}")
@@ -117,8 +117,12 @@ class ReadingOptions:
         """Return the number of levels per side to keep from a source with ``levels``."""
         return min(self.depth or MOST_LEVELS, levels, MOST_LEVELS)
 
-    def within(self, frame: polars.DataFrame, day: dt.date, zone: str = TRADING_ZONE) -> polars.DataFrame:
-        """Return the rows in the requested part of the day."""
+    def within(self, frame: polars.DataFrame, day: dt.date | None, zone: str = TRADING_ZONE) -> polars.DataFrame:
+        """Return the rows in the requested part of the day; of every day if ``day`` is None."""
+        if day is None:
+            clock = polars.col("ts_event").dt.convert_time_zone(zone).dt.time()
+            rules = [clock >= self.start] if self.start is not None else []
+            return frame.filter(*rules, *([clock < self.end] if self.end is not None else []))
         stamp = polars.col("ts_event").cast(polars.Int64)
         if self.start is not None:
             frame = frame.filter(stamp >= clock_stamp(day, self.start, zone))
@@ -131,9 +135,10 @@ class ReadingOptions:
 class ReaderPart:
     """A chunk of a recording, sorted by time: snapshots, events if the source has them, and counts.
 
-    ``venue`` is named as in the file, or as requested if the file names none. ``references`` counts messages that
-    refer to an order, ``unresolved`` those whose order is not in the file, ``deeper`` snapshots with more levels than
-    were kept, ``gaps`` periods with missing updates. ``notes`` counts other issues, see `Recording.remarks`.
+    ``venue`` is named as in the file, or as requested if the file names none. The column ``deeper`` of ``snapshots``,
+    if there is one, marks those with more levels than were kept. ``references`` counts messages that refer to an order,
+    ``unresolved`` those whose order is not in the file, ``gaps`` periods with missing updates. ``notes`` counts other
+    issues, see `Recording.remarks`.
     """
 
     venue: str
@@ -142,7 +147,6 @@ class ReaderPart:
     events: polars.DataFrame | None = None
     references: int = 0
     unresolved: int = 0
-    deeper: int = 0
     gaps: int = 0
     notes: dict[str, int] = field(default_factory=dict)
 
@@ -184,14 +188,15 @@ def to_snapshots(
     depth: int,
     *,
     fractional: bool = False,
+    signed: bool = False,
     source: str = "the source",
     word: str = "row",
 ) -> polars.DataFrame:
     """Convert a frame to the columns and types of a snapshot table.
 
-    A level needs a finite price above 0 and a size other than 0; deeper levels move up to close gaps. A price without a
-    size is refused, and so is a size with decimals unless ``fractional``. Errors name ``source`` and call a row
-    ``word``.
+    A level needs a finite price, other than 0 unless ``signed``, and a size other than 0; deeper levels move up to
+    close gaps. A price without a size is refused, and so is a size with decimals unless ``fractional``. Errors name
+    ``source`` and call a row ``word``.
     """
     # the text of a 32-bit float is the number that the source means
     short = polars.selectors.by_dtype(polars.Float32)
@@ -202,7 +207,8 @@ def to_snapshots(
     for level in range(depth):
         for side in ("bid", "ask"):
             price, size = f"{side}_px_{level:02d}", f"{side}_sz_{level:02d}"
-            there = _priced(price) & (polars.col(size) != 0)
+            # negative prices are refused when they are written, unless the instrument has them
+            there = (_stated(price) if not signed else _finite(price)) & (polars.col(size) != 0)
             if fractional:
                 odd.append(there & ~polars.col(size).is_between(0, 1e14))
             elif not given[size].is_integer():
@@ -214,33 +220,34 @@ def to_snapshots(
     return _closed(_typed(frame, schema, (source, word), levels, odd), depth)
 
 
-def count_reading_half_levels(frame: polars.DataFrame, depth: int) -> int:
+def count_reading_half_levels(frame: polars.DataFrame, depth: int, *, signed: bool = False) -> int:
     """Return the number of levels with a price and size 0, or a size and no price; `to_snapshots` drops them.
 
     >>> bids = {"bid_px_00": [9.0, None, None, 9.0], "bid_sz_00": [0, 5, 0, 5]}
     >>> count_reading_half_levels(polars.DataFrame(bids | {"ask_px_00": 9.5, "ask_sz_00": 1}), 1)
     2
     """
-    halves = [
-        _priced(f"{side}_px_{level:02d}")
-        != (polars.col(f"{side}_sz_{level:02d}").cast(polars.Float64).fill_nan(0).fill_null(0) != 0)
-        for level in range(depth)
-        for side in ("bid", "ask")
-    ]
+    halves = []
+    for level in range(depth):
+        for side in ("bid", "ask"):
+            price = f"{side}_px_{level:02d}"
+            sized = polars.col(f"{side}_sz_{level:02d}").cast(polars.Float64).fill_nan(0).fill_null(0) != 0
+            negative = (_stated(price) | (_finite(price) & sized)) if signed else polars.lit(False)
+            halves.append(((_finite(price) & (polars.col(price) > 0)).fill_null(False) | negative) != sized)
     return int(sum(frame.select(rule.sum() for rule in halves).row(0)))
 
 
 def _check_sized(frame: polars.DataFrame, depth: int, place: tuple[str, str]) -> None:
     """Refuse a price whose size is missing or NaN: such a level may or may not exist."""
-    rules = {}
+    rules, given = {}, frame.schema
     for level in range(depth):
         for side in ("bid", "ask"):
             price, size = f"{side}_px_{level:02d}", f"{side}_sz_{level:02d}"
             missing = polars.col(size).is_null()
-            if frame.schema[size].is_float():
+            if given[size].is_float():
                 missing |= polars.col(size).is_nan()
-            if frame.schema[price].is_numeric() and (frame.schema[size].is_float() or frame[size].null_count()):
-                rules[price, size] = _priced(price) & missing
+            if given[price].is_numeric() and (given[size].is_float() or frame[size].null_count()):
+                rules[price, size] = _stated(price) & missing
     if not rules or not frame.select(polars.any_horizontal(rules.values()).any()).item():
         return
     for (price, size), rule in rules.items():
@@ -248,8 +255,13 @@ def _check_sized(frame: polars.DataFrame, depth: int, place: tuple[str, str]) ->
             raise DataError(f"{_where(rows, place)}: {size} must be the size at {rows[price][0]}, was missing")
 
 
-def _priced(name: str) -> polars.Expr:
-    return ((polars.col(name) > 0) & polars.col(name).is_finite()).fill_null(False)
+def _finite(name: str) -> polars.Expr:
+    return polars.col(name).is_finite().fill_null(False)
+
+
+def _stated(name: str) -> polars.Expr:
+    """Return whether a price is finite and not 0, which stands for an absent level."""
+    return _finite(name) & (polars.col(name) != 0).fill_null(False)
 
 
 def _closed(books: polars.DataFrame, depth: int) -> polars.DataFrame:
@@ -269,9 +281,11 @@ def _closed(books: polars.DataFrame, depth: int) -> polars.DataFrame:
     return books
 
 
-def to_events(frame: polars.DataFrame, source: str = "the source", word: str = "row") -> polars.DataFrame:
+def to_events(
+    frame: polars.DataFrame, source: str = "the source", word: str = "row", *, fractional: bool = False
+) -> polars.DataFrame:
     """Convert a frame to the columns and types of an event table."""
-    return _typed(frame, EVENT_SCHEMA, (source, word))
+    return _typed(frame, event_schema(fractional=fractional), (source, word))
 
 
 def from_ten_thousandths(column: polars.Expr) -> polars.Expr:

@@ -10,19 +10,9 @@ import polars
 
 from riskroute.core.errors import DataError, NoBooksError
 from riskroute.core.instrument import TRADING_ZONE
-from riskroute.core.runtime import require_extra
-from riskroute.core.text import one_line_error
 from riskroute.core.validation import LONGEST_SYMBOL, LONGEST_VENUE, is_valid_name, valid_name_rule
-from riskroute.market.clock import clock_day_limits, date_in_name, local_day
 from riskroute.market.readers.columns import TimeColumn, has_tardis_columns, table_columns
-from riskroute.market.readers.csv_files import (
-    csv_file_errors,
-    csv_frame_from_arrow,
-    csv_frames,
-    csv_header,
-    csv_member,
-    csv_members,
-)
+from riskroute.market.readers.csv_files import csv_header, csv_members, table_frames
 from riskroute.market.readers.reading import (
     ReaderPart,
     ReadingOptions,
@@ -36,10 +26,11 @@ from riskroute.market.schema import keep_schema_levels, level_columns
 
 
 class TableReader:
-    """Yields the snapshots of one day; prices are in dollars, days in New York time by default."""
+    """Yields the snapshots of a table; times without a zone are in New York time by default."""
 
     name = "table"
     fractional = True
+    date = None
     ROWS = 100_000  # per chunk of a table with 24 columns; wider tables have fewer
 
     def __init__(self, path: Path, options: ReadingOptions) -> None:
@@ -65,9 +56,6 @@ class TableReader:
         self.depth = options.kept(self.levels)
         self.zone = options.zone or ("UTC" if has_tardis_columns(first.columns) else TRADING_ZONE)
         self._times = TimeColumn(path, "ts_event", self.zone)
-        stamp = self._times.read(first[self._names["ts_event"]]).cast(polars.Int64)[0]
-        day = options.date or (local_day(stamp, self.zone) if stamp is not None else date_in_name(path.name))
-        self.date = require_reading_option("date", day, path.name)
 
     def _check_times(self, columns: list[str]) -> None:
         declared = tuple(theirs.partition("{}")[0] for theirs in self.options.columns.values())
@@ -96,31 +84,18 @@ class TableReader:
 
     def _part(self, venue: str, symbol: str, rows: polars.DataFrame) -> ReaderPart:
         known, rows = min(self.depth + 1, self.levels), label_reading_rows(rows, venue, symbol)
-        whole = to_snapshots(rows, known, fractional=True, source=self.source.name)
-        kept, deeper = keep_schema_levels(self.options.within(whole, self.date, self.zone), self.depth)
-        halves = count_reading_half_levels(self.options.within(rows, self.date, self.zone), known)
-        return ReaderPart(venue, symbol, kept, deeper=deeper, notes={"half_levels": halves} if halves else {})
+        signed = symbol in self.options.instruments and self.options.instruments[symbol].negative_prices
+        whole = to_snapshots(rows, known, fractional=True, signed=signed, source=self.source.name)
+        kept = keep_schema_levels(self.options.within(whole, None, self.zone), self.depth)
+        halves = count_reading_half_levels(self.options.within(rows, None, self.zone), known, signed=signed)
+        return ReaderPart(venue, symbol, kept, notes={"half_levels": halves} if halves else {})
 
     def _frames(self) -> Generator[polars.DataFrame]:
-        require_extra("tables", "market", "pyarrow")
         import pyarrow
-        from pyarrow.parquet import ParquetFile
 
-        if self.source.suffix.lower() != ".parquet":
-            kinds = dict.fromkeys(self._names, pyarrow.float64())
-            kinds |= dict.fromkeys(("venue", "symbol"), pyarrow.string())
-            types = {theirs: kinds[ours] for ours, theirs in self._names.items() if ours != "ts_event"}
-            yield from csv_frames(self.source, csv_member(self.source), types, header=True)
-            return
-        with csv_file_errors(self.source):
-            try:
-                with ParquetFile(self.source) as file:
-                    wide = max(file.metadata.num_columns, 24)
-                    for batch in file.iter_batches(max(self.ROWS * 24 // wide, 1)):
-                        if batch.num_rows:
-                            yield csv_frame_from_arrow(batch)
-            except (pyarrow.ArrowException, UnicodeError, polars.exceptions.PolarsError) as error:
-                raise DataError(f"{self.source} must be a Parquet file: {one_line_error(error)}") from error
+        kinds = dict.fromkeys(self._names, pyarrow.float64()) | dict.fromkeys(("venue", "symbol"), pyarrow.string())
+        types = {theirs: kinds[ours] for ours, theirs in self._names.items() if ours != "ts_event"}
+        yield from table_frames(self.source, types, self.ROWS)
 
     def _labelled(self, table: polars.DataFrame) -> polars.DataFrame:
         """Add venue and symbol to every row, from the options if the table has no such column."""
@@ -147,12 +122,8 @@ class TableReader:
         return table
 
     def _check(self, table: polars.DataFrame) -> None:
-        """Refuse rows without a time, and rows dated on another day."""
-        stamp = polars.col("ts_event").cast(polars.Int64)
-        self._refuse(table, "a time", stamp.is_null())
-        hint = f"; days are in {self.zone} time; zone = NAME sets another zone"
-        inside = stamp.is_between(*clock_day_limits(self.date, self.zone), closed="left")
-        self._refuse(table, f"a time on {self.date}, the day to import", ~inside, hint)
+        """Refuse rows without a time."""
+        self._refuse(table, "a time", polars.col("ts_event").is_null())
 
     def _check_order(self, rows: polars.DataFrame, latest: int) -> int:
         """Refuse rows of one venue and symbol that are not sorted by time; return the last time."""
@@ -161,8 +132,8 @@ class TableReader:
         self._refuse(rows, expected, stamp < stamp.shift(1).fill_null(latest))
         return int(rows["ts_event"].cast(polars.Int64)[-1])
 
-    def _refuse(self, table: polars.DataFrame, expected: str, rule: polars.Expr, hint: str = "") -> None:
+    def _refuse(self, table: polars.DataFrame, expected: str, rule: polars.Expr) -> None:
         rows = table.filter(rule)
         if rows.height:
             number, was = rows["sequence"][0], rows["ts_event"][0]
-            raise DataError(f"row {number:,} of {self.source.name} must have {expected}, was {was}{hint}")
+            raise DataError(f"row {number:,} of {self.source.name} must have {expected}, was {was}")
