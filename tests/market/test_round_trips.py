@@ -147,7 +147,7 @@ def test_updates_below_zero_are_books_of_negative_prices(tmp_path: Path) -> None
     table = RecordingStore(tmp_path / "out").snapshots(one).select(polars.selectors.contains("_px_"))
     best = table.select("bid_px_00", "bid_px_01", "ask_px_00", "ask_px_01").rows()
     assert best == [(-0.25, -0.75, -0.05, 0.0), (-0.5, -0.75, -0.05, 0.0)]
-    assert "must be above 0, was -0.25" in refusal(path, ReadingOptions())
+    assert "must have a price above 0, was -0.75" in refusal(path, ReadingOptions())
 
 
 def test_a_declared_instrument_of_a_study_is_checked_like_a_recorded_one(tmp_path: Path) -> None:

@@ -420,9 +420,15 @@ def test_the_cost_of_a_placement_by_hand() -> None:
 def test_queues_of_two_venues_by_hand() -> None:
     from riskroute.routers.context import read_context
 
-    books = {"A": {"bids": [[10.0, 5]], "asks": [[10.02, 5]]}, "B": {"bids": [[9.99, 7]], "maker": -0.002}}
+    books: dict[str, Any] = {
+        "A": {"bids": [[10.0, 5]], "asks": [[10.02, 5]]},
+        "B": {"bids": [[9.99, 7]], "maker": -0.002},
+    }
     found = cont_kukanov_queues(read_context({"venues": books}, side="buy", shares=1))
     assert {venue: (ticks, ahead, round(gain, 6)) for venue, (ticks, ahead, gain) in found.items()} == {
         "A": (0, 5.0, 0.01),
         "B": (1, 7.0, 0.022),
     }
+    books["B"]["maker"] = "-10 bps"
+    gain = cont_kukanov_queues(read_context({"venues": books}, side="buy", shares=1))["B"][2]
+    assert gain == pytest.approx(0.02 + 0.00999)

@@ -167,6 +167,17 @@ def test_a_rebate_is_worth_some_delay() -> None:
     assert DelayRule(gamma=0.0).route(sale(300, horizon=60)).rest == "post:A"
 
 
+def test_a_rebate_in_basis_points_is_worth_its_share_of_the_price() -> None:
+    """1 bp of 10.00 is 0.1 cents: more than 0.09 cents a share, and less than 0.11."""
+    for rebate, venue in ((0.0009, "A"), (0.0011, "B")):
+        books = {
+            "A": {"bids": [[10.00, 100]], "asks": [[10.02, 9]], "maker": "-1 bps"},
+            "B": {"bids": [[10.00, 100]], "maker": f"-{rebate} per share"},
+        }
+        order = rr.routers.read_context({"venues": books}, side="buy", shares=10, horizon=60)
+        assert DelayRule(gamma=0.0).decide(order).rest == f"post:{venue}"
+
+
 def test_a_venue_behind_the_best_price_is_not_joined() -> None:
     books = {"A": {"bids": [[9.99, 1]], "asks": [[10.02, 9]], "maker": -0.003}, "B": {"bids": [[10.0, 900]]}}
     order = rr.routers.read_context({"venues": books}, side="buy", shares=10, horizon=60)

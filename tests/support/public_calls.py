@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars
 
 import riskroute as rr
 from riskroute.simulation import sweep
@@ -508,6 +509,10 @@ def of_files(folder: Path) -> dict[str, Call]:
     files = rr.market.generate_market(folder / "day", symbols=("QVEX",), hours=minute, rate=0.2)
     result = rr.simulate(PROBLEM, ["uniform"], horizon=20, runs=2)
     market = {"out": folder / "market", "seed": 1, "symbols": ("QVEX",), "hours": minute, "date": DAY, "rate": 0.2}
+    updates = polars.DataFrame(
+        {"time": [1_577_836_800] * 2, "side": ["bid", "ask"], "price": [99.0, 101.0], "size": [0.5, 2.0]}
+    )
+    trades = polars.DataFrame({"time": [1_577_836_800], "side": ["buy"], "price": [101.0], "size": [0.5]})
     return {
         "load_venue_models": (rr.routing.load_venue_models, {"path": folder / "models.toml"}),
         "save_venue_models": (
@@ -518,6 +523,16 @@ def of_files(folder: Path) -> dict[str, Call]:
         "SimulationResult.save": (result.save, {"path": folder / "result.json"}),
         "plot_regret": (rr.plot_regret, {"result": result, "path": folder / "plot.svg", "title": "a title"}),
         "generate_market": (rr.market.generate_market, market | {"venues": _some_venues(), "progress": None}),
+        "from_frame": (
+            rr.market.from_frame,
+            {
+                "books": updates,
+                "out": folder / "frames",
+                "options": rr.market.ReadingOptions(("QVEX",), venue="XNAS"),
+                "trades": trades,
+                "max_crossed": 0.5,
+            },
+        ),
         "import_files": (
             rr.market.import_files,
             {

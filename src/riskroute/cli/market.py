@@ -79,7 +79,7 @@ def _import(
     ] = None,
     format: Annotated[
         str | None,
-        typer.Option(help="itch, lobster, ticks, databento, taq, deltas or table; default: detected."),
+        typer.Option(help="itch, lobster, ticks, databento, taq, deltas, iex, table or trades; default: detected."),
     ] = None,
     lot: Annotated[
         int | None, typer.Option(help="For TAQ and WRDS: shares per unit of size; 100 for days before 2025-11-03.")

@@ -7,7 +7,7 @@ import re
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -232,8 +232,7 @@ def import_files(
     writers: dict[tuple[str, str, dt.date], RecordingWriter] = {}
     venues: dict[str, None] = {}
     try:
-        # Hours are cut here, since they are in the zone of the instrument.
-        for reader in _readers(files, replace(options, start=None, end=None), kind, skipped):
+        for reader in _readers(files, options, kind, skipped):
             if options.zone is not None and not hasattr(reader, "zone"):
                 where = f"{reader.source.name}, whose days are in {TRADING_ZONE} time"
                 raise InputError(f"omit zone for {where}; zone was {options.zone!r}")

@@ -45,7 +45,9 @@ class DarkMarketPool:
     adverse : float
         Adverse selection: presence is ``exp(adverse)`` times as likely before a move against us, and
         ``exp(-adverse)`` times before a move in our favour.
-    fee, improvement : float
+    fee : float
+        Money per quantity of 1; a rebate is negative.
+    improvement : float
         As in `riskroute.routers.ContextPool`.
     """
 

@@ -354,7 +354,10 @@ def test_real_streams_over_midnight_are_those_of_a_dictionary(tmp_path: Path) ->
             last = now
     recordings = import_files(files, tmp_path, ReadingOptions(depth=10))
     store = RecordingStore(tmp_path)
-    rows = polars.concat(store.snapshots(one) for one in recordings).iter_rows(named=True)
+    tables = [store.snapshots(one) for one in recordings]
+    rows = polars.concat([tables[0], tables[1][1:]]).iter_rows(
+        named=True
+    )  # the second begins with the book at midnight
     found = [(round(row["ts_event"].timestamp() * 1000), *map(list, sides_of(row, 10))) for row in rows]
     assert found == expected
     trades = polars.concat(store.events(one) for one in recordings)
@@ -399,7 +402,7 @@ DAMAGED: dict[str, tuple[Sequence[str], int, str]] = {
     "half a level": (changed(4, b=[["99"]]), 4, f"{LEVELS} ['99']"),
     "a level of words": (changed(4, a=[["much", "1"]]), 4, f"{LEVELS} ['much', '1']"),
     "a level of nothing": (changed(1, bids=[None]), 1, f"{LEVELS} None"),
-    "no number": (changed(4, b=[["nan", "1"]]), 4, "must have a price, was nan"),
+    "no number": (changed(4, b=[["nan", "1"]]), 4, "must have a price above 0, was nan"),
     "a negative quantity": (changed(4, a=[["101", "-1"]]), 4, "must have an amount of 0 or more, was -1.0"),
     "numbers that fall": (changed(4, U=9, u=8), 4, ": U must be at most u = 8, was 9"),
     "a hostile symbol": (changed(4, s="<b>"), 4, ": s must be a name of up to 16 letters"),

@@ -50,11 +50,11 @@ def naive_changes(updates: list[Update]) -> list[float]:
 
 def book_rows(updates: list[Update], depth: int = 9) -> list[tuple[int, list[Any], list[Any]]]:
     """Time and both sides after every message, without absent levels."""
-    books = naive_books_of(updates, depth)
-    return [
-        (BEGIN + updates[number - 1].group, *([list(level) for level in side if level[0]] for side in sides))
-        for number, *sides, _ in books
-    ]
+    rows = []
+    for number, bids, asks, _ in naive_books_of(updates, depth):
+        sides = [[list(level) for level in side if level[0]] for side in (bids, asks)]
+        rows.append((BEGIN + updates[number - 1].group, sides[0], sides[1]))
+    return rows
 
 
 def as_csv(folder: Path, frame: polars.DataFrame, name: str = "updates") -> Path:
@@ -187,7 +187,7 @@ def test_damaged_lists_are_refused(tmp_path: Path, side: str, was: str) -> None:
 
 DAMAGED: dict[str, tuple[dict[str, Any], str]] = {
     "a side": ({"side": polars.lit("up")}, "row 1 of updates.csv must have side bid or ask, was 'up'"),
-    "a price": ({"price": -1.0}, "must be above 0, was -1.0"),
+    "a price": ({"price": -1.0}, "row 1 of updates.csv must have a price above 0, was -1.0"),
     "a size": ({"size": -1.0}, "row 1 of updates.csv must have an amount of 0 or more, was -1.0"),
     "a large size": ({"size": 1e15}, "row 1 of updates.csv must have an amount of at most 1e14"),
     "falling times": (
@@ -244,6 +244,20 @@ def test_a_book_does_not_carry_over_a_long_time(tmp_path: Path) -> None:
         import_files(two_files(tmp_path, 3600), tmp_path / "out", ReadingOptions(depth=6))
 
 
+def test_a_book_is_unknown_between_files_that_are_far_apart(tmp_path: Path) -> None:
+    hour = 3600 * 10**6
+    books = listed(UPDATES).with_columns(exchange=polars.lit("kraken"), symbol=polars.lit("BTCUSDT"))
+    later = books.with_columns(polars.col("timestamp") + hour)
+    files = [as_parquet(tmp_path, later, "a"), as_parquet(tmp_path, books, "b")]
+    (one,) = import_files(files, tmp_path / "out", ReadingOptions(depth=6))
+    table = RecordingStore(tmp_path / "out").snapshots(one)
+    assert (one.gaps, table.height) == (1, 2 * books.height + 1)
+    empty = table.row(books.height, named=True)
+    assert (empty["bid_px_00"], empty["ask_px_00"]) == (None, None)
+    assert empty["ts_event"] == table["ts_event"][books.height - 1]
+    check_recordings(tmp_path / "out")
+
+
 # trades
 
 
@@ -291,7 +305,7 @@ def test_trades_without_their_book_are_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
-        ({"price": [101.0, 0.0, 1.0]}, "row 2 of trades.csv, venue kraken: price must be above 0, was 0.0"),
+        ({"price": [101.0, 0.0, 1.0]}, "row 2 of trades.csv must have a price above 0, was 0.0"),
         ({"amount": [1.0, 1.0, -1.0]}, "row 3 of trades.csv must have a size above 0, was -1.0"),
         ({"side": ["buy", "up", "buy"]}, "row 2 of trades.csv must have side buy or sell, was 'up'"),
         ({"local_timestamp": [BEGIN + 2 * 10**6, BEGIN, BEGIN]}, "row 2 of trades.csv must have a time not before"),
@@ -335,7 +349,7 @@ def test_frames_are_imported_like_files(tmp_path: Path, kind: str, library: str)
     frame = {"updates": updates_frame, "lists": listed, "wide": wide}[kind](UPDATES)
     trades = trades_frame().drop("id", "exchange", "symbol")
     if library == "pandas":
-        import pandas
+        import pandas  # type: ignore[import-untyped]  # no stubs among the dependencies
 
         frame, trades = (pandas.DataFrame(one.to_dict(as_series=False)) for one in (frame, trades))
         frame = frame.set_index(frame.columns[0])

@@ -169,6 +169,10 @@ class BinanceStream:
         self._chain = DepthChain(BookMessages(self.venue, self.symbol, path))
         self._trades, self._ticker, self._lines = "", -1, 0
 
+    def continues(self, before: BinanceStream) -> bool:
+        """Return whether books carry over from the file ``before``: the numbers of updates show gaps."""
+        return True
+
     def parts(self, before: BinanceStream | None) -> Generator[BookPart]:
         """Yield books and trades, after those of the file ``before``; a snapshot takes the time of the next update."""
         self.names[self.symbol] = None

@@ -96,6 +96,11 @@ class UpdateReader:
         names: dict[str, None] = {}
         before = None
         for source in self._sources:
+            if before is not None and not source.continues(before):
+                for key, book in books.items():
+                    missing[key] += 1
+                    for frame in book.forget():
+                        yield self._part(*key, frame, missing)
             for part in source.parts(before):
                 if self.options.symbols and part.symbol not in self.options.symbols:
                     continue
@@ -124,15 +129,13 @@ class UpdateReader:
         events: polars.DataFrame | None = None,
         notes: dict[str, int] | None = None,
     ) -> ReaderPart:
-        """Return the snapshots and events in the requested hours; gaps wait for the next snapshots."""
-        chosen = None if events is None else self.options.within(events, None, self.zone)
+        """Return the snapshots and events; gaps wait for the next snapshots."""
         if frame is None:
             empty = polars.DataFrame(schema=snapshot_schema(self.depth, fractional=True))
-            return ReaderPart(venue, symbol, empty, chosen, notes=notes or {})
-        wanted = self.options.within(frame, None, self.zone)
-        kept = book_snapshots(wanted, venue, symbol, self.depth)
+            return ReaderPart(venue, symbol, empty, events, notes=notes or {})
+        kept = book_snapshots(frame, venue, symbol, self.depth)
         gaps = missing.pop((venue, symbol), 0)
-        return ReaderPart(venue, symbol, kept.with_columns(wanted["deeper"]), chosen, gaps=gaps, notes=notes or {})
+        return ReaderPart(venue, symbol, kept.with_columns(frame["deeper"]), events, gaps=gaps, notes=notes or {})
 
 
 def _kind(path: Path, options: ReadingOptions) -> type[_Source] | None:

@@ -353,6 +353,10 @@ class CaptureFile:
         self._before = 0
         self._feeds: dict[tuple[str, str], _Feed] = {}
 
+    def continues(self, before: CaptureFile) -> bool:
+        """Return whether books carry over from the file ``before``: a capture is a new connection."""
+        return False
+
     def parts(self, before: CaptureFile | None) -> Generator[BookPart]:
         """Yield the books and trades of every symbol; a capture begins without books."""
         self._before = 0 if before is None else before._before + before._count

@@ -392,12 +392,12 @@ class DatabentoReader:
         known = BOOK_DEPTHS.get(self.schema, self.depth)
         whole = books.select("deeper", "sequence", "ts_event", *level_columns(known))
         typed = to_snapshots(label_reading_rows(whole, venue, symbol), known, source=self.source.name, word="record")
-        inside = self.options.within(typed.with_columns(whole["deeper"]), self.date)
+        inside = typed.with_columns(whole["deeper"])
         kept = keep_schema_levels(inside.drop("deeper"), self.depth)
         kept = kept.with_columns(kept["deeper"] | inside["deeper"])
         if events is not None:
             events = label_reading_rows(self._of_day(events, {}), venue, symbol)
-            events = self.options.within(to_events(events, self.source.name, "record"), self.date)
+            events = to_events(events, self.source.name, "record")
         return ReaderPart(venue, symbol, kept, events, *counts, notes={name: n for name, n in notes.items() if n})
 
     def _lifted(self, feed: _Feed, records: polars.DataFrame, notes: dict[str, int]) -> polars.DataFrame:

@@ -65,13 +65,17 @@ class EventQuotes:
         self._books: dict[tuple[str, str], BookMessages] = {}
         self._known: dict[tuple[str, str], bool] = {}  # whether there was a whole book
 
+    def continues(self, before: EventQuotes) -> bool:
+        """Return whether books carry over from the file ``before``."""
+        return (self.first or 0) - before._last <= self.CARRY
+
     def parts(self, before: EventQuotes | None) -> Iterator[BookPart]:
         """Yield the books and trades of every symbol."""
         if before is not None:
             self._before, self._books = before._before + before._count, before._books
             for book in self._books.values():
                 book.before, book.source = self._before, self.path
-            if (self.first or 0) - before._last <= self.CARRY:
+            if self.continues(before):
                 self._known = before._known
         with closing(self._quotes()) as quotes:
             while some := list(islice(quotes, self.LINES)):

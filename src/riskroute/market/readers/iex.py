@@ -153,12 +153,10 @@ class IexReader:
                 yield from (self._part(book.symbol, frame, None) for frame in frames)
 
     def _part(self, symbol: str, frame: polars.DataFrame | None, events: polars.DataFrame | None) -> ReaderPart:
-        chosen = None if events is None else self.options.within(events, None)
         if frame is None:
-            return ReaderPart(self.venue, symbol, polars.DataFrame(schema=snapshot_schema(self.depth)), chosen)
-        wanted = self.options.within(frame, None)
-        kept = book_snapshots(wanted, self.venue, symbol, self.depth, fractional=False)
-        return ReaderPart(self.venue, symbol, kept.with_columns(wanted["deeper"]), chosen)
+            return ReaderPart(self.venue, symbol, polars.DataFrame(schema=snapshot_schema(self.depth)), events)
+        kept = book_snapshots(frame, self.venue, symbol, self.depth, fractional=False)
+        return ReaderPart(self.venue, symbol, kept.with_columns(frame["deeper"]), events)
 
 
 def _segments(path: Path) -> Generator[_Segment]:

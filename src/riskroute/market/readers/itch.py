@@ -231,13 +231,13 @@ class ItchReader:
             polars.col("ts_event").cast(polars.Datetime("ns", "UTC")), polars.col(prices).fill_nan(None)
         ).rename({"seq": "sequence"})
         whole = label_reading_rows(snapshots, self.venue, symbol)
-        inside = self.options.within(whole.filter(self._changes(locate, whole)), self.date)
+        inside = whole.filter(self._changes(locate, whole))
         kept = keep_schema_levels(inside, self.depth)
         if self._known == self.depth:  # no extra level was read: mark the books with as many levels
             kept = kept.with_columns(keep_schema_levels(inside, self.depth - 1)["deeper"])
         refers = _one_of(chosen["action"], "FCM") & ~_one_of(chosen["type"], "P")
         unresolved = _one_of(chosen["side"], "N")
-        events = self.options.within(self._events(symbol, chosen, ~unresolved), self.date)
+        events = self._events(symbol, chosen, ~unresolved)
         counts = int(refers.sum()), int((refers & unresolved).sum())
         return ReaderPart(self.venue, symbol, kept, events, *counts)
 

@@ -72,6 +72,12 @@ class LevelBook:
         flag, number = np.array([False]), np.array([0.0])
         yield from self.follow(LevelUpdates(end, end, end, flag, flag, number, number))
 
+    def forget(self) -> Iterator[polars.DataFrame]:
+        """Empty the book after its last message; yield the snapshots of this message and of the empty book."""
+        number, stamp = np.array([self._state[2]]), np.array([self._state[1]])
+        flag, price = np.array([True]), np.array([1.0])
+        yield from self.follow(LevelUpdates(stamp, number, np.array([0]), flag, flag, price, np.array([0.0])))
+
     def follow(self, updates: LevelUpdates) -> Iterator[polars.DataFrame]:
         """Apply updates; yield snapshots of complete messages (the last message may continue in the next updates)."""
         keys, sizes, counts = self._sides
@@ -265,14 +271,15 @@ def _stamps(counts: Integers, times: TimeColumn | None) -> Integers:
     return times.read(polars.Series(counts)).cast(polars.Int64).to_numpy()
 
 
-def check_updates(updates: LevelUpdates, place: tuple[Path, str, int], latest: int) -> int:
+def check_updates(updates: LevelUpdates, place: tuple[Path, str, int], latest: int, *, signed: bool = False) -> int:
     """Refuse updates out of order or with impossible prices and sizes; return the time of the last one.
 
-    ``place`` is the file, the word for a row, and the number of rows in earlier files.
+    ``place`` is the file, the word for a row, and the number of rows in earlier files. ``signed`` prices may be 0 or
+    negative.
     """
     stamps, prices, sizes = updates.stamps, updates.prices, updates.sizes
     wrong = {
-        "a price": (~np.isfinite(prices), prices),
+        "a price" if signed else "a price above 0": (~(((prices > 0) | signed) & np.isfinite(prices)), prices),
         "an amount of 0 or more": (~((sizes >= 0) & np.isfinite(sizes)), sizes),
         "an amount of at most 1e14": (sizes > 1e14, sizes),
         f"a time not before that of the previous {place[1]}": (np.diff(stamps, prepend=latest) < 0, stamps),
@@ -286,7 +293,12 @@ def check_updates(updates: LevelUpdates, place: tuple[Path, str, int], latest: i
 
 
 def trade_events(
-    table: polars.DataFrame, place: tuple[Path, str, int], latest: int, *, fractional: bool = True
+    table: polars.DataFrame,
+    place: tuple[Path, str, int],
+    latest: int,
+    *,
+    fractional: bool = True,
+    signed: bool = False,
 ) -> tuple[polars.DataFrame, int, int]:
     """Return public trades as events, the time of the last one, and the number of late ones.
 
@@ -296,8 +308,9 @@ def trade_events(
     price, size = polars.col("price"), polars.col("size")
     rising = table["stamp"].cum_max().clip(lower_bound=latest)
     late = rising - table["stamp"]
+    allowed = "a price" if signed else "a price above 0"
     wrong = {
-        "price": ("a price", ~price.is_finite().fill_null(False)),
+        "price": (allowed, ~(price.is_finite() & ((price > 0) | signed)).fill_null(False)),
         "size": ("a size above 0", ~((size > 0) & (size <= 1e14)).fill_null(False)),
         "stamp": (f"a time not before that of the previous {place[1]}", polars.lit(late > SECOND)),
     }

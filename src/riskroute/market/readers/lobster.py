@@ -102,9 +102,9 @@ class LobsterReader:
             known = min(self.depth + 1, self.levels)
             books = label_reading_rows(polars.concat([keys, _priced(book)], how="horizontal"), self.venue, self.symbol)
             snapshots = to_snapshots(books, known, source=self.source.name)
-            kept = keep_schema_levels(self.options.within(snapshots, self.date), self.depth)
+            kept = keep_schema_levels(snapshots, self.depth)
             events = self._events(message.with_columns(ts_event=stamps))
-            yield ReaderPart(self.venue, self.symbol, kept, self.options.within(events, self.date))
+            yield ReaderPart(self.venue, self.symbol, kept, events)
 
     def _events(self, message: polars.DataFrame) -> polars.DataFrame:
         named = message.filter(polars.col("type").is_in(list(_ACTIONS)))

@@ -14,7 +14,7 @@ import numpy as np
 import polars
 
 from riskroute.core.errors import DataError, InputError
-from riskroute.core.instrument import TRADING_ZONE, Instrument, check_zone
+from riskroute.core.instrument import Instrument, check_zone
 from riskroute.core.text import one_line_error, shown
 from riskroute.core.validation import (
     LONGEST_SYMBOL,
@@ -26,7 +26,7 @@ from riskroute.core.validation import (
     valid_list,
     whole_number,
 )
-from riskroute.market.clock import YEARS, check_clock_time, clock_stamp
+from riskroute.market.clock import YEARS, check_clock_time
 from riskroute.market.schema import MOST_LEVELS, event_schema, snapshot_schema
 
 ITCH_LEVELS = 50  # largest number of levels per side kept from order-by-order files; itch-book provides no more
@@ -54,7 +54,7 @@ class ReadingOptions:
     depth : int, optional
         Levels per side to keep; default: all, but 50 for book updates. Order-by-order files have at most 50.
     start, end : dt.time, optional
-        Part of the day, in New York time or in ``zone``; default: the whole day.
+        Hours of every session day, in the zone of the instrument; default: the whole session.
     date : dt.date, optional
         Date, if the file does not state it or to override it.
     venue : str, optional
@@ -117,18 +117,9 @@ class ReadingOptions:
         """Return the number of levels per side to keep from a source with ``levels``."""
         return min(self.depth or MOST_LEVELS, levels, MOST_LEVELS)
 
-    def within(self, frame: polars.DataFrame, day: dt.date | None, zone: str = TRADING_ZONE) -> polars.DataFrame:
-        """Return the rows in the requested part of the day; of every day if ``day`` is None."""
-        if day is None:
-            clock = polars.col("ts_event").dt.convert_time_zone(zone).dt.time()
-            rules = [clock >= self.start] if self.start is not None else []
-            return frame.filter(*rules, *([clock < self.end] if self.end is not None else []))
-        stamp = polars.col("ts_event").cast(polars.Int64)
-        if self.start is not None:
-            frame = frame.filter(stamp >= clock_stamp(day, self.start, zone))
-        if self.end is not None:
-            frame = frame.filter(stamp < clock_stamp(day, self.end, zone))
-        return frame
+    def signed(self, symbol: str) -> bool:
+        """Return whether prices of a symbol may be zero or negative."""
+        return symbol in self.instruments and self.instruments[symbol].negative_prices
 
 
 @dataclass

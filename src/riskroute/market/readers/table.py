@@ -84,10 +84,10 @@ class TableReader:
 
     def _part(self, venue: str, symbol: str, rows: polars.DataFrame) -> ReaderPart:
         known, rows = min(self.depth + 1, self.levels), label_reading_rows(rows, venue, symbol)
-        signed = symbol in self.options.instruments and self.options.instruments[symbol].negative_prices
+        signed = self.options.signed(symbol)
         whole = to_snapshots(rows, known, fractional=True, signed=signed, source=self.source.name)
-        kept = keep_schema_levels(self.options.within(whole, None, self.zone), self.depth)
-        halves = count_reading_half_levels(self.options.within(rows, None, self.zone), known, signed=signed)
+        kept = keep_schema_levels(whole, self.depth)
+        halves = count_reading_half_levels(rows, known, signed=signed)
         return ReaderPart(venue, symbol, kept, notes={"half_levels": halves} if halves else {})
 
     def _frames(self) -> Generator[polars.DataFrame]:

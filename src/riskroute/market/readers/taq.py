@@ -214,8 +214,7 @@ class TaqReader:
                 for name in _SIDES
             ),
         ).with_columns(polars.col("bid_sz_00", "ask_sz_00") * self._lot)
-        whole_day = to_snapshots(label_reading_rows(books, venue, symbol), 1, source=self.source.name)
-        kept = self.options.within(whole_day, self.date)
+        kept = to_snapshots(label_reading_rows(books, venue, symbol), 1, source=self.source.name)
         notes = {"cancelled_quotes": cancelled, "not_firm": rows.filter(~firm).height}
         notes["lots_of_100"] = kept.height if self._lot == 100 and self.options.lot is None else 0
         return ReaderPart(venue, symbol, kept, notes={name: n for name, n in notes.items() if n})

@@ -100,7 +100,7 @@ class TickReader:
         names = list(_VENUE_NUMBERS)
         for code in table["venue"].unique(maintain_order=True):
             mine = label_reading_rows(table.filter(polars.col("venue") == code), names[code], self.symbol)
-            kept = self.options.within(to_snapshots(mine, 1, source=self.source.name), self.date)
+            kept = to_snapshots(mine, 1, source=self.source.name)
             yield ReaderPart(names[code], self.symbol, kept)
 
 

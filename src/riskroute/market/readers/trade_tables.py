@@ -74,9 +74,10 @@ class TradeReader:
                 for (venue, symbol), mine in trades.group_by(["venue", "symbol"], maintain_order=True):
                     key = str(venue), str(symbol)
                     place = table.path, "row", before
-                    events, latest[key], late = trade_events(mine, place, latest.get(key, 0))
-                    kept = self.options.within(events, None, self.zone)
-                    yield ReaderPart(*key, empty, kept, notes={"late": late} if late else {})
+                    events, latest[key], late = trade_events(
+                        mine, place, latest.get(key, 0), signed=self.options.signed(key[1])
+                    )
+                    yield ReaderPart(*key, empty, events, notes={"late": late} if late else {})
             before += rows
 
 

@@ -157,11 +157,15 @@ class UpdateTable:
     def _frames(self) -> Generator[polars.DataFrame]:
         yield from table_frames(self.path, self._types, 100_000)
 
+    def continues(self, before: UpdateTable) -> bool:
+        """Return whether books carry over from the file ``before``."""
+        return (self.first or 0) - before._last <= self.CARRY
+
     def parts(self, before: UpdateTable | None) -> Iterator[BookPart]:
         """Yield the rows of each book from its first snapshot on."""
         if before is not None:
             self._before = before._before + before._rows
-            if (self.first or 0) - before._last <= self.CARRY:
+            if self.continues(before):
                 self._states = before._states
         if "change" in self._names:
             for frame in self._frames():
@@ -255,7 +259,7 @@ class UpdateTable:
         updates = LevelUpdates(*(np.ascontiguousarray(column[left:]) for column in columns))
         if "change" in self._names:
             updates = updates._replace(sizes=self._totals(updates, state))
-        state.latest = check_updates(updates, self._place, state.latest)
+        state.latest = check_updates(updates, self._place, state.latest, signed=self.options.signed(symbol))
         notes, state.partial = {"no_snapshot": 1} if state.partial else {}, False
         return BookPart(venue, symbol, updates, gaps=gaps, notes=notes)
 
