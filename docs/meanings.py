@@ -188,7 +188,8 @@ LIVE: Meanings = {
     "router": ("", "The router, see below."),
     "venues": ("", "Lit venues by name, see below."),
     "pools": ("", "Dark pools by name, see below."),
-    "instruments": ("", "Tradable symbols, see below."),
+    "instruments": ("", "Tradable symbols, see below, or the path of a file with these sections."),
+    "fees": ("", "A fee schedule for venues and pools that state no fees, see [below](#feestoml)."),
     "limits": ("", "Risk limits, see below."),
     "tokens": ("", "Access tokens, see below."),
     "patience_seconds": ("seconds", "Time without a report after which a venue is queried."),
@@ -234,8 +235,8 @@ LIVE_ROUTER: Meanings = {
 
 LIVE_VENUE: Meanings = {
     "kind": ("", "Gateway type; simulated venues fill against the quotes sent with orders."),
-    "taker": ("dollars per share", "Fee for taking liquidity; a rebate is negative."),
-    "maker": ("dollars per share", "Fee for a passive fill; a rebate is negative."),
+    "taker": ("", "Fee for taking liquidity, as in [fees.toml](#feestoml); a rebate is negative."),
+    "maker": ("", "Fee for a passive fill; a rebate is negative."),
     "latency_ms": ("milliseconds", "Round trip to the venue."),
     "seed": ("", "Seed of the simulated fills and faults."),
     "fill_seconds": ("seconds", "Mean time between fills of a resting order."),
@@ -248,25 +249,38 @@ LIVE_VENUE: Meanings = {
 }
 
 LIVE_POOL: Meanings = {
-    "fee": ("dollars per share", "Fee for shares traded in the pool; a rebate is negative."),
+    "fee": ("", "Fee of the pool, as in [fees.toml](#feestoml); a rebate is negative."),
     "improvement": ("half-spreads", "Price improvement over the mid, -1 to 1."),
-    "hidden": ("shares", "Mean hidden shares of a simulated pool."),
+    "hidden": ("quantity", "Mean hidden quantity of a simulated pool."),
 }
 
 LIVE_INSTRUMENT: Meanings = {
-    "lot": ("shares", "Child orders are multiples of this many shares."),
-    "tick": ("dollars", "Tick size."),
+    "unit": ("quantity", "Smallest quantity; all quantities are multiples of it."),
+    "tick": ("price", "Smallest price step."),
+    "lot": ("quantity", "Order sizes are multiples of it. Default: the unit."),
+    "minimum_quantity": ("quantity", "Smallest order that venues accept."),
+    "minimum_notional": ("currency", "Smallest value of an order that venues accept."),
+    "quantity": ("", "What is counted, in the plural: `shares`, `contracts`, `BTC`."),
+    "currency": ("", "Quote currency; all instruments of a service have the same."),
+    "multiplier": ("", "Money per 1 of price for a quantity of 1."),
+    "zone": ("", "Time zone of days and hours."),
+    "hours": ("time of the zone", "Trading session, OPEN-CLOSE. Default: a continuous market."),
+    "protection": (
+        "",
+        "`reg-nms`: better displayed prices first, whatever the fees; `none`: cheapest after fees first.",
+    ),
+    "negative_prices": ("", "Whether prices may be zero or negative; the live router refuses such instruments."),
 }
 
 LIVE_LIMITS: Meanings = {
-    "order_quantity": ("shares", "Largest order."),
-    "order_notional": ("dollars", "Largest value of an order at the mid."),
-    "symbol_quantity": ("shares", "Largest total of unsettled orders in a symbol."),
-    "symbol_notional": ("dollars", "Largest total value of unsettled orders in a symbol."),
+    "order_quantity": ("quantity", "Largest order, in the quantity of its instrument."),
+    "order_notional": ("currency", "Largest value of an order at the mid."),
+    "symbol_quantity": ("quantity", "Largest total of unsettled orders in a symbol."),
+    "symbol_notional": ("currency", "Largest total value of unsettled orders in a symbol."),
     "venue_open": ("children", "Largest number of open child orders at a venue."),
     "day_orders": ("orders", "Largest number of orders per day (UTC)."),
-    "day_notional": ("dollars", "Largest total value of orders per day (UTC)."),
-    "day_loss": ("dollars", "Daily cost against arrival mids above which trading halts."),
+    "day_notional": ("currency", "Largest total value of orders per day (UTC)."),
+    "day_loss": ("currency", "Daily cost against arrival mids above which trading halts."),
     "day_rejects": ("rejects", "Rejected child orders per day above which trading halts."),
     "rejects_in_a_row": ("rejects", "Consecutive rejects of a venue above which trading halts."),
     "unknown": ("children", "Child orders with unknown status above which trading halts."),
