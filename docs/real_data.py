@@ -1,0 +1,347 @@
+"""Write docs/real-data.md's results: `python docs/real_data.py DATA`, where DATA holds the samples listed on the page.
+
+``make real-data DATA=...`` runs it. Samples are imported into a temporary folder, studied with three seeds, and their
+costs are recomputed from the imported tables by `swept_costs`, which shares no code with riskroute.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import platform
+import sys
+import tempfile
+import textwrap
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import polars
+from refresh import ROOT, between_markers
+
+import riskroute as rr
+from riskroute.core.instrument import Instrument
+from riskroute.core.text import TextTable, words_list
+from riskroute.market import ReadingOptions, import_files
+from riskroute.routing.fees import Fee, FeeSchedule
+from riskroute.study.case import StudyCase
+
+PAGE = ROOT / "docs" / "real-data.md"
+SEEDS = (0, 1, 2)  # of the arrival times of orders
+TOLERANCE = 1e-9  # basis points
+SECOND = 10**9  # nanoseconds
+
+Fees = dict[str, tuple[float, float]]  # taker and maker fee by venue
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One import of the page, the orders of its study, and the assumptions of both.
+
+    ``files`` maps venues to files; venue "" is stated by the file. Fees are amounts per share, or basis points if
+    ``bps``. A book older than ``patience`` seconds counts as absent.
+    """
+
+    name: str
+    files: dict[str, tuple[str, ...]]
+    quantities: tuple[float, ...]
+    horizons: tuple[float, ...]
+    routers: tuple[str, ...]
+    fees: Fees
+    patience: int
+    orders: int = 200
+    bps: bool = False
+    depth: int | None = None
+    days: int | None = None
+    block_minutes: float = 10.0
+    instruments: tuple[Instrument, ...] = ()
+    judged: bool = True  # False: mechanics only, no study
+    declared: dict[str, Instrument] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "declared", {one.symbol: one for one in self.instruments})
+
+    def load(self, data: Path, folder: Path) -> str:
+        """Import the files into ``folder``; return a line that describes them."""
+        found = []
+        for venue, names in self.files.items():
+            options = ReadingOptions(venue=venue or None, depth=self.depth, instruments=self.declared)
+            found += import_files([data / name for name in names], folder, options)
+        one = found[0].instrument
+        days, venues = ({getattr(each, name) for each in found} for name in ("date", "venue"))
+        rows, levels = sum(each.snapshots for each in found), max(each.levels for each in found)
+        deepest = f"up to {levels:,} {'level' if levels == 1 else 'levels'}"
+        many = f"{len(days)} {'day' if len(days) == 1 else 'days'}, {len(venues)} {'venue' if len(venues) == 1 else 'venues'}"
+        return f"{one.symbol}: {rows:,} books of {deepest}; {many}; unit {one.named(one.unit)}, tick {one.tick} {one.currency}"
+
+    @property
+    def schedule(self) -> FeeSchedule:
+        """The fees as a user would write them."""
+        texts = {
+            venue: [f"{one} bps" if self.bps else f"{one:.4f} per share" for one in both]
+            for venue, both in self.fees.items()
+        }
+        return FeeSchedule([Fee(venue, dt.date(2012, 1, 1), *both) for venue, both in texts.items()])
+
+
+US_FEES: Fees = {
+    **dict.fromkeys(("XNAS", "ARCX", "BATS", "EDGX"), (0.0030, -0.0020)),
+    **dict.fromkeys(("XNYS", "XPSX"), (0.0025, -0.0015)),
+    **dict.fromkeys(("XBOS", "BATY"), (-0.0010, 0.0020)),
+    **dict.fromkeys(("EDGA", "XCIS", "XCBO", "XCHI", "XASE"), (0.0005, 0.0005)),
+}
+BITCOIN = Instrument("BTCUSDT", unit="0.00001", tick="0.01", quantity="BTC", currency="USDT", zone="UTC")
+ETHER = Instrument("ETHUSDT", unit="0.0001", tick="0.01", quantity="ETH", currency="USDT", zone="UTC")
+LIMITS = ("delay+sweep", "cont-kukanov", "static+sweep", "contextual")
+TAKERS = ("raw-sweep", "nbbo", "spray", "primary", "static", "contextual")
+AMAZON = "lobster/LOBSTER_SampleFile_AMZN_2012-06-21_5.zip"
+
+
+def tape(symbol: str, quantity: float) -> Sample:
+    """Return five days of quotes of the consolidated tape."""
+    files = tuple(f"quotes/{symbol}/201310{day:02d}_quote.zip" for day in range(7, 12))
+    return Sample(symbol, {"": files}, (quantity,), (0,), TAKERS, US_FEES, 5)
+
+
+def coin(name: str, quantities: tuple[float, ...], instrument: Instrument) -> Sample:
+    """Return two files of Binance's spot market that meet at midnight."""
+    files = tuple(f"binance/spot_{instrument.symbol.lower()}_2024080{day}.gz" for day in (8, 9))
+    few = {"orders": 120, "block_minutes": 0.5, "depth": 200}
+    fees = {"SPOT": (10, 10)}
+    return Sample(name, {"SPOT": files}, quantities, (0, 30), LIMITS, fees, 60, bps=True, instruments=(instrument,), **few)
+
+
+SAMPLES = (
+    Sample("amzn", {"": (AMAZON,)}, (100, 1000), (0, 60), LIMITS, {"XNAS": US_FEES["XNAS"]}, 60),
+    tape("bac", 1000),
+    tape("ibm", 100),
+    coin("btc", (1, 5), BITCOIN),
+    coin("eth", (20,), ETHER),
+    Sample(
+        "perpetual",
+        {"SPOT": ("binance/spot_btcusdt_20240808.gz",), "PERP": ("binance/usdm_btcusdt_20240808.gz",)},
+        (1, 5),
+        (0,),
+        ("raw-sweep",),
+        {"SPOT": (10, 10), "PERP": (5, 2)},
+        60,
+        bps=True,
+        depth=200,
+        days=1,
+        instruments=(BITCOIN,),
+        judged=False,
+    ),
+)
+
+
+def swept_costs(
+    folder: Path, orders: polars.DataFrame, fees: Fees, *, bps: bool, protected: bool, patience: int
+) -> list[float]:
+    """Return the cost of sweeping each order on the displayed books, in basis points; NaN if they do not suffice.
+
+    Reads the imported Parquet tables and calls nothing of riskroute. ``orders`` has the columns ``symbol``, ``day``,
+    ``time``, ``sign`` and ``quantity``.
+    """
+    costs = []
+    for (symbol, day), mine in orders.group_by("symbol", "day", maintain_order=True):
+        tables = [polars.read_parquet(file) for file in sorted(folder.glob(f"*_{symbol}_{day}.snapshots.parquet"))]
+        stamps = [table["ts_event"].to_physical().to_numpy() for table in tables]
+        for when, sign, quantity in mine.select("time", "sign", "quantity").iter_rows():
+            last = [int(np.searchsorted(one, when, "right")) - 1 for one in stamps]
+            shown = [k for k, row in enumerate(last) if row >= 0 and when - stamps[k][row] <= patience * SECOND]
+            books = [tables[k].row(last[k], named=True) for k in shown]
+            best = [[book[f"{side}_px_00"] for book in books if book[f"{side}_px_00"]] for side in ("bid", "ask")]
+            mid, far, levels = (max(best[0]) + min(best[1])) / 2, "ask" if sign > 0 else "bid", []
+            for book in books:
+                fee = fees[book["venue"]][0]
+                for price, size in ((book[name], book[name.replace("px", "sz")]) for name in book if f"{far}_px" in name):
+                    if price and size:
+                        paid = sign * price + (price * fee / 1e4 if bps else fee)
+                        levels.append(((sign * price, paid) if protected else (paid, sign * price), paid, size))
+            left, cost = quantity, 0.0
+            for _, paid, size in sorted(levels):
+                cost += min(left, size) * (paid - sign * mid)
+                left -= min(left, size)
+            costs.append(1e4 * cost / (quantity * mid) if left < 1e-9 * quantity else np.nan)
+    return costs
+
+
+def hidden_trades(folder: Path) -> np.ndarray:
+    """Return the times of trades with hidden orders, whose shares are not displayed."""
+    hidden = (polars.col("action") == "F") & (polars.col("order_id") == 0)
+    tables = [polars.scan_parquet(file).filter(hidden).select("ts_event") for file in folder.glob("*.events.parquet")]
+    return polars.concat(tables).collect()["ts_event"].sort().to_physical().to_numpy() if tables else np.empty(0, int)
+
+
+@dataclass(frozen=True)
+class Check:
+    """Costs of `sweep` without latency in a backtest and as recomputed, in basis points."""
+
+    quantity: str
+    played: polars.DataFrame
+
+    @classmethod
+    def of(cls, sample: Sample, folder: Path, kept: Path, **options: object) -> list[Check]:
+        """Backtest the rule `sweep` and recompute the costs of its orders."""
+        result = rr.backtest(
+            folder,
+            quantities=sample.quantities,
+            routers=["sweep"],
+            fees=sample.schedule,
+            instruments=sample.declared,
+            latency_ms=0,
+            train=0,
+            days=sample.days,
+            kept=kept,
+            **({"orders": sample.orders} | options),
+        )
+        orders = result.tables.orders.filter(polars.col("router") == "sweep")
+        protected = result.protection == "reg-nms"
+        found = swept_costs(folder, orders, sample.fees, bps=sample.bps, protected=protected, patience=sample.patience)
+        times, hidden = orders["time"].to_numpy(), hidden_trades(folder)
+        after = np.searchsorted(hidden, times + SECOND, "right") - np.searchsorted(hidden, times)
+        table = orders.select(
+            "quantity",
+            played=1e4 * polars.col("cost") / (polars.col("quantity") * polars.col("mid")),
+            found=polars.Series(found),
+            hidden=polars.Series(after > 0),
+        )
+        instrument = result.days[0].instrument
+        return [
+            cls(instrument.named(quantity), mine)
+            for (quantity,), mine in table.group_by("quantity", maintain_order=True)
+        ]
+
+    @property
+    def compared(self) -> polars.DataFrame:
+        """The orders for which the display suffices."""
+        return self.played.filter(polars.col("found").is_not_nan() & ~polars.col("hidden"))
+
+    @property
+    def gap(self) -> float:
+        """Largest difference of an order in basis points."""
+        return float((self.compared["played"] - self.compared["found"]).abs().max())
+
+    def __str__(self) -> str:
+        short, hidden = int(self.played["found"].is_nan().sum()), int(self.played["hidden"].sum())
+        without = [f"{short} exceed the display"] * (short > 0) + [f"{hidden} met hidden trades"] * (hidden > 0)
+        left_out = f" ({'; '.join(without)})" if without else ""
+        means = [float(self.compared[name].mean()) for name in ("played", "found")]
+        return (
+            f"{self.quantity}: {self.compared.height} of {self.played.height} orders{left_out}: backtest "
+            f"{means[0]:.9f} bps, recomputed {means[1]:.9f} bps, largest difference of an order {self.gap:.0e} bps"
+        )
+
+
+def studied(sample: Sample, folder: Path, kept: Path) -> Iterator[str]:
+    """Yield the paragraphs of a study with every seed."""
+    cases: list[list[StudyCase]] = []
+    for seed in SEEDS:
+        study = rr.Study(
+            market=folder,
+            quantities=sample.quantities,
+            horizons=sample.horizons,
+            routers=sample.routers,
+            orders=sample.orders,
+            block_minutes=sample.block_minutes,
+            fees=sample.schedule,
+            instruments=sample.declared,
+            surface_orders=0,
+            seed=seed,
+        )
+        result = study.run(kept=kept)
+        cases.append(list(result.cases))
+        answer = result.answer if seed == SEEDS[0] else answer
+    yield TextTable(HEADER, [row_of(seed, case) for seed, some in zip(SEEDS, cases, strict=True) for case in some]).plain()
+    for k, case in enumerate(cases[0]):
+        uses = [some[k].use if some[k].verdict else "no verdict" for some in cases]
+        same = f"the same with seeds {words_list([str(seed) for seed in SEEDS])}: {uses[0]}"
+        yield f"{titled(case)}: " + (same if len(set(uses)) == 1 else f"depends on the seed: {', '.join(uses)}")
+    for case in cases[0]:
+        costs = [one.cost_bps for one in case.comparison.routers.values()]
+        yield f"{titled(case)}, seed {SEEDS[0]}, bps:"
+        flat = max(costs) - min(costs) < 1e-9
+        yield f"all routers cost {costs[0]:.3f}" if flat else case.comparison.table().plain()
+    yield from answer.split("\n\n")
+
+
+HEADER = (
+    *("seed", "quantity", "seconds", "rule", "cost", "se", "chosen", "cost", "saving", "95 % CI", "use"),
+    *("estimated", "queue band", "headroom"),
+)
+
+
+def titled(case: StudyCase) -> str:
+    """Return order size and deadline as text."""
+    return f"{case.size}, {f'{case.horizon:g} s' if case.horizon else 'at once'}"
+
+
+def row_of(seed: int, case: StudyCase) -> list[str]:
+    """Return a row of the table of studies."""
+    found, saving = case.comparison, case.saving
+    bar, chosen = found.routers[found.bar], found.routers[case.chosen]
+    interval = "-" if saving is None or saving.bps.low is None else f"{saving.bps.low:+.3f} to {saving.bps.high:+.3f}"
+    band = "-"
+    if found.queues is not None:
+        ends = (found.queues.optimistic_bps[case.chosen], found.queues.pessimistic_bps[case.chosen])
+        band = f"{ends[0]:.3f} to {ends[1]:.3f}"
+    return [
+        *(str(seed), case.size, f"{case.horizon:g}", found.bar, f"{bar.cost_bps:.3f}"),
+        *("-" if bar.se_bps is None else f"{bar.se_bps:.3f}", case.chosen, f"{chosen.cost_bps:.3f}"),
+        *("-" if saving is None else f"{saving.bps.mean:+.3f}", interval, case.use if case.verdict else "no verdict"),
+        *(f"{case.estimated_share:.1%}", band, f"{case.headroom_bps:.3f}"),
+    ]
+
+
+def mechanics(sample: Sample, folder: Path, kept: Path) -> Iterator[str]:
+    """Yield a table of rules without a verdict."""
+    result = rr.backtest(
+        folder,
+        quantities=sample.quantities,
+        routers=["sweep", *sample.routers],
+        fees=sample.schedule,
+        instruments=sample.declared,
+        days=sample.days,
+        orders=sample.orders,
+        kept=kept,
+    )
+    for quantity, one in result.comparisons.items():
+        yield f"{result.days[0].instrument.named(quantity)}, at once, bps (mechanics only, no verdict):"
+        yield one.table().plain()
+
+
+def report(sample: Sample, data: Path, folder: Path) -> str:
+    """Import, study and recompute one sample; return its printout."""
+    books, kept = folder / sample.name, folder / "kept"
+    parts = [sample.load(data, books)]
+    parts += (studied if sample.judged else mechanics)(sample, books, kept)
+    checks = Check.of(sample, books, kept)
+    if any(check.gap > TOLERANCE for check in checks):
+        sys.exit(f"{sample.name}: recomputed costs differ by more than {TOLERANCE} bps: {'; '.join(map(str, checks))}")
+    parts += [f"recomputed from the tables, {check}" for check in checks]
+    return "\n\n".join(wrapped(parts))
+
+
+def wrapped(parts: Iterable[str]) -> Iterator[str]:
+    """Yield paragraphs wrapped, tables unchanged."""
+    for part in parts:
+        yield part if "\n" in part else textwrap.fill(part, 120, break_on_hyphens=False, break_long_words=False)
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Write every sample's printout to the page."""
+    if len(arguments) != 1 or not Path(arguments[0]).is_dir():
+        sys.exit(f"expected one folder of samples, was {' '.join(arguments)!r}\n{__doc__}")
+    began = time.perf_counter()
+    with tempfile.TemporaryDirectory() as folder:
+        for sample in SAMPLES:
+            text = report(sample, Path(arguments[0]), Path(folder))
+            between_markers(PAGE, f"real-data-{sample.name}", f"```text\n{text}\n```")
+            sys.stderr.write(f"{sample.name}: {time.perf_counter() - began:.0f} s\n")
+    said = f"Last run: {time.perf_counter() - began:.0f} s, Python {platform.python_version()}, polars {polars.__version__}."
+    between_markers(PAGE, "real-data-run", said)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
