@@ -18,7 +18,7 @@ export MPLCONFIGDIR    := $(CACHE)/matplotlib
 export DASK_CONFIG     := $(CACHE)/dask
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo live-demo browser check check-and-collect test thorough coverage crash simulate-faults bench soak evidence routers reproduction closest reference docs readme clean
+.PHONY: help demo live-demo browser check check-and-collect test thorough coverage crash simulate-faults bench soak evidence routers real-data reproduction closest reference docs readme clean
 .DEFAULT_GOAL := help
 
 help:
@@ -34,6 +34,7 @@ help:
 	@echo "make soak      the live router under steady load on a large state, with and without snapshots (about 25 minutes)"
 	@echo "make evidence  the recommended policy and the split study on held-out instances (about 15 minutes)"
 	@echo "make routers   all routers on recorded and synthetic days, and the headroom for learning"
+	@echo "make real-data DATA=../shared/data  studies of recorded books of real markets, and docs/real-data.md"
 	@echo "make reproduction  every figure and table of the paper, and docs/reproduction.md (about a minute)"
 	@echo "make closest   search for the settings that the paper omits, and docs/reproduction.md (about 15 minutes)"
 	@echo "make reference the pages of commands and configuration files, from the code"
@@ -139,6 +140,10 @@ evidence routers: $(VENV)/.installed-market,report
 	  echo "== benchmarks/$$name.py"; OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/$$name.py || { status=1; echo "$$name.py failed"; }; \
 	  $(BIN)/python docs/refresh.py evidence $$name || exit 1; \
 	done; exit $$status
+
+DATA ?= ../shared/data
+real-data: $(VENV)/.installed-market,report
+	$(BIN)/python docs/real_data.py $(DATA)
 
 reproduction: $(VENV)/.installed-market,report
 	mkdir -p out/reproduce

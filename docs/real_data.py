@@ -13,14 +13,14 @@ import tempfile
 import textwrap
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import polars
-from refresh import ROOT, between_markers
 
 import riskroute as rr
+from refresh import ROOT, between_markers
 from riskroute.core.instrument import Instrument
 from riskroute.core.text import TextTable, words_list
 from riskroute.market import ReadingOptions, import_files
@@ -57,10 +57,11 @@ class Sample:
     block_minutes: float = 10.0
     instruments: tuple[Instrument, ...] = ()
     judged: bool = True  # False: mechanics only, no study
-    declared: dict[str, Instrument] = field(init=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "declared", {one.symbol: one for one in self.instruments})
+    @property
+    def declared(self) -> dict[str, Instrument]:
+        """The declared instruments by symbol."""
+        return {one.symbol: one for one in self.instruments}
 
     def load(self, data: Path, folder: Path) -> str:
         """Import the files into ``folder``; return a line that describes them."""
@@ -69,11 +70,11 @@ class Sample:
             options = ReadingOptions(venue=venue or None, depth=self.depth, instruments=self.declared)
             found += import_files([data / name for name in names], folder, options)
         one = found[0].instrument
-        days, venues = ({getattr(each, name) for each in found} for name in ("date", "venue"))
-        rows, levels = sum(each.snapshots for each in found), max(each.levels for each in found)
-        deepest = f"up to {levels:,} {'level' if levels == 1 else 'levels'}"
-        many = f"{len(days)} {'day' if len(days) == 1 else 'days'}, {len(venues)} {'venue' if len(venues) == 1 else 'venues'}"
-        return f"{one.symbol}: {rows:,} books of {deepest}; {many}; unit {one.named(one.unit)}, tick {one.tick} {one.currency}"
+        days, venues = (len({getattr(each, name) for each in found}) for name in ("date", "venue"))
+        books, levels = sum(each.snapshots for each in found), max(each.levels for each in found)
+        counts = [f"{books:,} books of up to {levels:,} level{'s' * (levels > 1)}"]
+        counts += [f"{days} day{'s' * (days > 1)}", f"{venues} venue{'s' * (venues > 1)}"]
+        return f"{one.symbol}: {', '.join(counts)}; unit {one.named(one.unit)}, tick {one.tick} {one.currency}"
 
     @property
     def schedule(self) -> FeeSchedule:
@@ -109,11 +110,13 @@ def coin(name: str, quantities: tuple[float, ...], instrument: Instrument) -> Sa
     files = tuple(f"binance/spot_{instrument.symbol.lower()}_2024080{day}.gz" for day in (8, 9))
     few = {"orders": 120, "block_minutes": 0.5, "depth": 200}
     fees = {"SPOT": (10, 10)}
-    return Sample(name, {"SPOT": files}, quantities, (0, 30), LIMITS, fees, 60, bps=True, instruments=(instrument,), **few)
+    return Sample(
+        name, {"SPOT": files}, quantities, (0, 30), LIMITS, fees, 60, bps=True, instruments=(instrument,), **few
+    )
 
 
 SAMPLES = (
-    Sample("amzn", {"": (AMAZON,)}, (100, 1000), (0, 60), LIMITS, {"XNAS": US_FEES["XNAS"]}, 60),
+    Sample("amzn", {"": (AMAZON,)}, (100, 1000), (0, 60), LIMITS, {"XNAS": US_FEES["XNAS"]}, 60, 400),
     tape("bac", 1000),
     tape("ibm", 100),
     coin("btc", (1, 5), BITCOIN),
@@ -155,7 +158,9 @@ def swept_costs(
             mid, far, levels = (max(best[0]) + min(best[1])) / 2, "ask" if sign > 0 else "bid", []
             for book in books:
                 fee = fees[book["venue"]][0]
-                for price, size in ((book[name], book[name.replace("px", "sz")]) for name in book if f"{far}_px" in name):
+                for price, size in (
+                    (book[name], book[name.replace("px", "sz")]) for name in book if f"{far}_px" in name
+                ):
                     if price and size:
                         paid = sign * price + (price * fee / 1e4 if bps else fee)
                         levels.append(((sign * price, paid) if protected else (paid, sign * price), paid, size))
@@ -182,36 +187,32 @@ class Check:
     played: polars.DataFrame
 
     @classmethod
-    def of(cls, sample: Sample, folder: Path, kept: Path, **options: object) -> list[Check]:
-        """Backtest the rule `sweep` and recompute the costs of its orders."""
+    def of(cls, sample: Sample, quantity: float, folder: Path, kept: Path, hours: str | None = None) -> Check:
+        """Backtest the rule `sweep` with the orders of the study's first seed, and recompute their costs."""
         result = rr.backtest(
             folder,
-            quantities=sample.quantities,
+            quantities=quantity,
             routers=["sweep"],
             fees=sample.schedule,
             instruments=sample.declared,
             latency_ms=0,
             train=0,
             days=sample.days,
+            orders=sample.orders,
+            hours=hours,
             kept=kept,
-            **({"orders": sample.orders} | options),
         )
         orders = result.tables.orders.filter(polars.col("router") == "sweep")
         protected = result.protection == "reg-nms"
         found = swept_costs(folder, orders, sample.fees, bps=sample.bps, protected=protected, patience=sample.patience)
         times, hidden = orders["time"].to_numpy(), hidden_trades(folder)
         after = np.searchsorted(hidden, times + SECOND, "right") - np.searchsorted(hidden, times)
-        table = orders.select(
-            "quantity",
+        played = orders.select(
             played=1e4 * polars.col("cost") / (polars.col("quantity") * polars.col("mid")),
             found=polars.Series(found),
             hidden=polars.Series(after > 0),
         )
-        instrument = result.days[0].instrument
-        return [
-            cls(instrument.named(quantity), mine)
-            for (quantity,), mine in table.group_by("quantity", maintain_order=True)
-        ]
+        return cls(result.days[0].instrument.named(quantity), played)
 
     @property
     def compared(self) -> polars.DataFrame:
@@ -229,16 +230,15 @@ class Check:
         left_out = f" ({'; '.join(without)})" if without else ""
         means = [float(self.compared[name].mean()) for name in ("played", "found")]
         return (
-            f"{self.quantity}: {self.compared.height} of {self.played.height} orders{left_out}: backtest "
-            f"{means[0]:.9f} bps, recomputed {means[1]:.9f} bps, largest difference of an order {self.gap:.0e} bps"
+            f"{self.quantity}, {self.compared.height} of {self.played.height} orders{left_out}: backtest "
+            f"{means[0]:.9f} bps, recomputed {means[1]:.9f} bps; no order differs by more than {self.gap:.0e} bps"
         )
 
 
 def studied(sample: Sample, folder: Path, kept: Path) -> Iterator[str]:
     """Yield the paragraphs of a study with every seed."""
-    cases: list[list[StudyCase]] = []
-    for seed in SEEDS:
-        study = rr.Study(
+    results = [
+        rr.Study(
             market=folder,
             quantities=sample.quantities,
             horizons=sample.horizons,
@@ -249,25 +249,42 @@ def studied(sample: Sample, folder: Path, kept: Path) -> Iterator[str]:
             instruments=sample.declared,
             surface_orders=0,
             seed=seed,
-        )
-        result = study.run(kept=kept)
-        cases.append(list(result.cases))
-        answer = result.answer if seed == SEEDS[0] else answer
-    yield TextTable(HEADER, [row_of(seed, case) for seed, some in zip(SEEDS, cases, strict=True) for case in some]).plain()
-    for k, case in enumerate(cases[0]):
-        uses = [some[k].use if some[k].verdict else "no verdict" for some in cases]
-        same = f"the same with seeds {words_list([str(seed) for seed in SEEDS])}: {uses[0]}"
-        yield f"{titled(case)}: " + (same if len(set(uses)) == 1 else f"depends on the seed: {', '.join(uses)}")
+        ).run(kept=kept)
+        for seed in SEEDS
+    ]
+    cases = [result.cases for result in results]
+    yield TextTable(
+        HEADER, [row_of(seed, some[k]) for k in range(len(cases[0])) for seed, some in zip(SEEDS, cases, strict=True)]
+    ).plain()
+    yield "\n".join(stability(list(same)) for same in zip(*cases, strict=True))
     for case in cases[0]:
         costs = [one.cost_bps for one in case.comparison.routers.values()]
-        yield f"{titled(case)}, seed {SEEDS[0]}, bps:"
-        flat = max(costs) - min(costs) < 1e-9
-        yield f"all routers cost {costs[0]:.3f}" if flat else case.comparison.table().plain()
-    yield from answer.split("\n\n")
+        if max(costs) - min(costs) < TOLERANCE:
+            yield f"{titled(case)}, seed {SEEDS[0]}: all {len(costs)} routers cost {costs[0]:.3f} bps."
+        else:
+            yield f"{titled(case)}, seed {SEEDS[0]}, all routers, bps:"
+            yield case.comparison.table().plain()
+        if (queues := case.comparison.queues) is not None:
+            gaps = {name: abs(cost - queues.optimistic_bps[name]) for name, cost in queues.pessimistic_bps.items()}
+            most = max(gaps, key=lambda name: gaps[name])
+            yield f"Pessimistic and optimistic queues differ by at most {gaps[most]:.3f} bps ({most})."
+    yield from results[0].answer.split("\n\n")
+
+
+def stability(cases: Sequence[StudyCase]) -> str:
+    """Return whether the verdict depends on the seed."""
+    uses = [case.use if case.verdict else "no verdict" for case in cases]
+    seeds = words_list([str(seed) for seed in SEEDS])
+    found = (
+        f"{uses[0]} with each of the seeds {seeds}"
+        if len(set(uses)) == 1
+        else f"flips: {', '.join(uses)} with the seeds {seeds}"
+    )
+    return f"Verdict for {titled(cases[0])}: {found}."
 
 
 HEADER = (
-    *("seed", "quantity", "seconds", "rule", "cost", "se", "chosen", "cost", "saving", "95 % CI", "use"),
+    *("quantity", "seconds", "seed", "rule", "cost", "se", "chosen", "cost", "se", "saving", "95 % CI", "use"),
     *("estimated", "queue band", "headroom"),
 )
 
@@ -280,15 +297,15 @@ def titled(case: StudyCase) -> str:
 def row_of(seed: int, case: StudyCase) -> list[str]:
     """Return a row of the table of studies."""
     found, saving = case.comparison, case.saving
-    bar, chosen = found.routers[found.bar], found.routers[case.chosen]
+    names, costs = (found.bar, case.chosen), found.routers
     interval = "-" if saving is None or saving.bps.low is None else f"{saving.bps.low:+.3f} to {saving.bps.high:+.3f}"
     band = "-"
     if found.queues is not None:
         ends = (found.queues.optimistic_bps[case.chosen], found.queues.pessimistic_bps[case.chosen])
         band = f"{ends[0]:.3f} to {ends[1]:.3f}"
     return [
-        *(str(seed), case.size, f"{case.horizon:g}", found.bar, f"{bar.cost_bps:.3f}"),
-        *("-" if bar.se_bps is None else f"{bar.se_bps:.3f}", case.chosen, f"{chosen.cost_bps:.3f}"),
+        *(case.size, f"{case.horizon:g}", str(seed)),
+        *(text for one in names for text in (one, f"{costs[one].cost_bps:.3f}", f"{costs[one].se_bps or np.nan:.3f}")),
         *("-" if saving is None else f"{saving.bps.mean:+.3f}", interval, case.use if case.verdict else "no verdict"),
         *(f"{case.estimated_share:.1%}", band, f"{case.headroom_bps:.3f}"),
     ]
@@ -316,10 +333,10 @@ def report(sample: Sample, data: Path, folder: Path) -> str:
     books, kept = folder / sample.name, folder / "kept"
     parts = [sample.load(data, books)]
     parts += (studied if sample.judged else mechanics)(sample, books, kept)
-    checks = Check.of(sample, books, kept)
+    checks = [Check.of(sample, quantity, books, kept) for quantity in sample.quantities]
     if any(check.gap > TOLERANCE for check in checks):
         sys.exit(f"{sample.name}: recomputed costs differ by more than {TOLERANCE} bps: {'; '.join(map(str, checks))}")
-    parts += [f"recomputed from the tables, {check}" for check in checks]
+    parts += [f"Sweep without latency, recomputed: {check}." for check in checks]
     return "\n\n".join(wrapped(parts))
 
 
@@ -339,8 +356,8 @@ def main(arguments: Sequence[str]) -> None:
             text = report(sample, Path(arguments[0]), Path(folder))
             between_markers(PAGE, f"real-data-{sample.name}", f"```text\n{text}\n```")
             sys.stderr.write(f"{sample.name}: {time.perf_counter() - began:.0f} s\n")
-    said = f"Last run: {time.perf_counter() - began:.0f} s, Python {platform.python_version()}, polars {polars.__version__}."
-    between_markers(PAGE, "real-data-run", said)
+    seconds, versions = time.perf_counter() - began, f"Python {platform.python_version()}, polars {polars.__version__}"
+    between_markers(PAGE, "real-data-run", f"Last run: {seconds:.0f} s, {versions}.")
 
 
 if __name__ == "__main__":
