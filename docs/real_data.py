@@ -22,10 +22,11 @@ import polars
 import riskroute as rr
 from refresh import ROOT, between_markers
 from riskroute.core.instrument import Instrument
-from riskroute.core.text import TextTable, words_list
+from riskroute.core.text import TextTable
 from riskroute.market import ReadingOptions, import_files
 from riskroute.routing.fees import Fee, FeeSchedule
 from riskroute.study.case import StudyCase
+from riskroute.study.day_tables import KEY
 
 PAGE = ROOT / "docs" / "real-data.md"
 SEEDS = (0, 1, 2)  # of the arrival times of orders
@@ -39,6 +40,7 @@ Fees = dict[str, tuple[float, float]]  # taker and maker fee by venue
 class Sample:
     """One import of the page, the orders of its study, and the assumptions of both.
 
+    ``orders`` are numbers of orders per day, each studied; details are those of the first.
     ``files`` maps venues to files; venue "" is stated by the file. Fees are amounts per share, or basis points if
     ``bps``. A book older than ``patience`` seconds counts as absent.
     """
@@ -50,7 +52,7 @@ class Sample:
     routers: tuple[str, ...]
     fees: Fees
     patience: int
-    orders: int = 200
+    orders: tuple[int, ...] = (200,)
     bps: bool = False
     depth: int | None = None
     days: int | None = None
@@ -108,7 +110,7 @@ def tape(symbol: str, quantity: float) -> Sample:
 def coin(name: str, quantities: tuple[float, ...], instrument: Instrument) -> Sample:
     """Return two files of Binance's spot market that meet at midnight."""
     files = tuple(f"binance/spot_{instrument.symbol.lower()}_2024080{day}.gz" for day in (8, 9))
-    few = {"orders": 120, "block_minutes": 0.5, "depth": 200}
+    few = {"orders": (120,), "block_minutes": 0.5, "depth": 200}
     fees = {"SPOT": (10, 10)}
     return Sample(
         name, {"SPOT": files}, quantities, (0, 30), LIMITS, fees, 60, bps=True, instruments=(instrument,), **few
@@ -116,7 +118,7 @@ def coin(name: str, quantities: tuple[float, ...], instrument: Instrument) -> Sa
 
 
 SAMPLES = (
-    Sample("amzn", {"": (AMAZON,)}, (100, 1000), (0, 60), LIMITS, {"XNAS": US_FEES["XNAS"]}, 60, 400),
+    Sample("amzn", {"": (AMAZON,)}, (100, 1000), (0, 60), LIMITS, {"XNAS": US_FEES["XNAS"]}, 60, (200, 400)),
     tape("bac", 1000),
     tape("ibm", 100),
     coin("btc", (1, 5), BITCOIN),
@@ -198,7 +200,7 @@ class Check:
             latency_ms=0,
             train=0,
             days=sample.days,
-            orders=sample.orders,
+            orders=sample.orders[0],
             hours=hours,
             kept=kept,
         )
@@ -237,27 +239,27 @@ class Check:
 
 def studied(sample: Sample, folder: Path, kept: Path) -> Iterator[str]:
     """Yield the paragraphs of a study with every seed."""
-    results = [
-        rr.Study(
+    results = {
+        (count, seed): rr.Study(
             market=folder,
             quantities=sample.quantities,
             horizons=sample.horizons,
             routers=sample.routers,
-            orders=sample.orders,
+            orders=count,
             block_minutes=sample.block_minutes,
             fees=sample.schedule,
             instruments=sample.declared,
             surface_orders=0,
             seed=seed,
         ).run(kept=kept)
+        for count in sample.orders
         for seed in SEEDS
-    ]
-    cases = [result.cases for result in results]
-    yield TextTable(
-        HEADER, [row_of(seed, some[k]) for k in range(len(cases[0])) for seed, some in zip(SEEDS, cases, strict=True)]
-    ).plain()
-    yield "\n".join(stability(list(same)) for same in zip(*cases, strict=True))
-    for case in cases[0]:
+    }
+    first = results[sample.orders[0], SEEDS[0]]
+    sizes = range(len(first.cases))
+    yield TextTable(HEADER, [row_of(seed, one.cases[k]) for k in sizes for (_, seed), one in results.items()]).plain()
+    yield "\n".join(stability([one.cases[k] for one in results.values()]) for k in sizes)
+    for case in first.cases:
         costs = [one.cost_bps for one in case.comparison.routers.values()]
         if max(costs) - min(costs) < TOLERANCE:
             yield f"{titled(case)}, seed {SEEDS[0]}: all {len(costs)} routers cost {costs[0]:.3f} bps."
@@ -268,23 +270,32 @@ def studied(sample: Sample, folder: Path, kept: Path) -> Iterator[str]:
             gaps = {name: abs(cost - queues.optimistic_bps[name]) for name, cost in queues.pessimistic_bps.items()}
             most = max(gaps, key=lambda name: gaps[name])
             yield f"Pessimistic and optimistic queues differ by at most {gaps[most]:.3f} bps ({most})."
-    yield from results[0].answer.split("\n\n")
+    yield from first.answer.split("\n\n")
 
 
 def stability(cases: Sequence[StudyCase]) -> str:
-    """Return whether the verdict depends on the seed."""
+    """Return whether the verdict depends on the seed or the number of orders."""
     uses = [case.use if case.verdict else "no verdict" for case in cases]
-    seeds = words_list([str(seed) for seed in SEEDS])
-    found = (
-        f"{uses[0]} with each of the seeds {seeds}"
-        if len(set(uses)) == 1
-        else f"flips: {', '.join(uses)} with the seeds {seeds}"
-    )
+    found = f"{uses[0]} in all {len(uses)} studies" if len(set(uses)) == 1 else f"flips: {', '.join(uses)}"
     return f"Verdict for {titled(cases[0])}: {found}."
 
 
 HEADER = (
-    *("quantity", "seconds", "seed", "rule", "cost", "se", "chosen", "cost", "se", "saving", "95 % CI", "use"),
+    *(
+        "quantity",
+        "seconds",
+        "orders",
+        "seed",
+        "rule",
+        "cost",
+        "se",
+        "chosen",
+        "cost",
+        "se",
+        "saving",
+        "95 % CI",
+        "use",
+    ),
     *("estimated", "queue band", "headroom"),
 )
 
@@ -304,7 +315,7 @@ def row_of(seed: int, case: StudyCase) -> list[str]:
         ends = (found.queues.optimistic_bps[case.chosen], found.queues.pessimistic_bps[case.chosen])
         band = f"{ends[0]:.3f} to {ends[1]:.3f}"
     return [
-        *(case.size, f"{case.horizon:g}", str(seed)),
+        *(case.size, f"{case.horizon:g}", f"{found.orders:,}", str(seed)),
         *(text for one in names for text in (one, f"{costs[one].cost_bps:.3f}", f"{costs[one].se_bps or np.nan:.3f}")),
         *("-" if saving is None else f"{saving.bps.mean:+.3f}", interval, case.use if case.verdict else "no verdict"),
         *(f"{case.estimated_share:.1%}", band, f"{case.headroom_bps:.3f}"),
@@ -320,12 +331,25 @@ def mechanics(sample: Sample, folder: Path, kept: Path) -> Iterator[str]:
         fees=sample.schedule,
         instruments=sample.declared,
         days=sample.days,
-        orders=sample.orders,
+        orders=sample.orders[0],
         kept=kept,
     )
     for quantity, one in result.comparisons.items():
         yield f"{result.days[0].instrument.named(quantity)}, at once, bps (mechanics only, no verdict):"
         yield one.table().plain()
+    fills = result.tables.fills.join(result.tables.orders.select(*KEY, "sign", arrival="mid"), on=KEY)
+    gap = 1e4 * polars.col("sign") * (polars.col("price") / polars.col("arrival") - 1)
+    by = ["router", "sign", "place"]
+    sums = fills.group_by(by).agg(
+        part=polars.col("quantity").sum(), gap=(gap * polars.col("quantity")).sum() / polars.col("quantity").sum()
+    )
+    sums = sums.with_columns(polars.col("part") / polars.col("part").sum().over("router", "sign"))
+    rows = [
+        [router, "buy" if sign > 0 else "sell", place, f"{part:.1%}", f"{away:+.3f}"]
+        for router, sign, place, part, away in sums.sort(by).iter_rows()
+        if router != "clairvoyant"
+    ]
+    yield TextTable(["router", "side", "venue", "of the quantity", "bps from the mid, before fees"], rows).plain()
 
 
 def report(sample: Sample, data: Path, folder: Path) -> str:

@@ -131,7 +131,7 @@ def test_recomputed_costs_agree_with_the_backtest(
     """AMZN with events, a day of the tape, and bitcoin on the evening before midnight."""
     (sample,) = (one for one in script.SAMPLES if one.name == name)
     ((venue, paths),) = sample.files.items()
-    small = dataclasses.replace(sample, files={venue: paths[:1]}, orders=40, depth=sample.depth and 50, days=1)
+    small = dataclasses.replace(sample, files={venue: paths[:1]}, orders=(40,), depth=sample.depth and 50, days=1)
     if not (SHARED_DATA / paths[0]).is_file():
         pytest.skip(f"no {SHARED_DATA / paths[0]}")
     small.load(SHARED_DATA, tmp_path / "books")
