@@ -15,6 +15,7 @@ import contextlib
 import datetime as dt
 import faulthandler
 import io
+import json
 import shutil
 import subprocess
 import sys
@@ -37,6 +38,7 @@ from timing import leave, print_heading, say, sized
 sys.path.append(str(Path(__file__).parents[1] / "tests" / "support"))
 from databento_files import OPEN as DATABENTO_OPEN
 from databento_files import book_record, mbo_file, metadata, packed, random_orders, transcoded
+from iex_files import iex_level, iex_segment, pcap
 from market_files import (
     ITCH_NAME,
     LOBSTER_NAME,
@@ -341,6 +343,27 @@ def _binance_updates(rng: np.random.Generator) -> Valid:
     return _updates(rng, "books.json", binance_text(random_updates(rng), 1_553_644_800_000))
 
 
+def _event_quotes(rng: np.random.Generator) -> Valid:
+    """Return lines of quotes of an event contract, their packing, and the import options."""
+    updates = [one._replace(price=one.price / 200) for one in random_updates(rng)]
+    head = {"symbol": "RAIN", "venue": "polls"}
+    first = {"time": 1_553_644_800, **head, "bids": [], "asks": []}
+    later = [
+        {"time": 1_553_644_800 + one.group, **head, "changes": [("bid" if one.bid else "ask", one.price, one.size)]}
+        for one in updates
+    ]
+    return _updates(rng, "quotes.jsonl", "".join(json.dumps(line) + "\n" for line in (first, *later)))
+
+
+def _iex_levels(rng: np.random.Generator) -> dict[str, bytes]:
+    """Return a network capture of DEEP."""
+    levels = [
+        iex_level("B" if one.bid else "A", 1_553_693_400 * 10**9 + one.group, "ACME", int(2 * one.size), one.price)
+        for one in random_updates(rng)
+    ]
+    return {"deep.pcap": pcap([iex_segment(levels[k : k + 5], 1 + k) for k in range(0, len(levels), 5)])}
+
+
 def _updates(rng: np.random.Generator, name: str, text: str) -> Valid:
     packing = ("plain", "plain", "gzip", "zip")[rng.integers(4)]
     return {name: text.encode()}, packing, ReadingOptions((), (1, 2, 5)[rng.integers(3)])
@@ -359,6 +382,8 @@ VALID: dict[str, Callable[[np.random.Generator], Valid]] = {
     "taq": _made(_tape_quotes, "gzip"),
     "tardis": _tardis_updates,
     "binance": _binance_updates,
+    "quotes": _event_quotes,
+    "iex": _made(_iex_levels, "gzip"),
 }  # fmt: skip
 KINDS = tuple(VALID)
 PACKING: dict[str, Callable[[dict[str, bytes]], dict[str, bytes]]] = {

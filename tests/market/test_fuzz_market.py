@@ -21,8 +21,9 @@ from riskroute.market.importing import import_files
 @pytest.mark.parametrize("kind", fuzz_market.KINDS)
 def test_damaged_files_are_refused_or_read(tmp_path: Path, kind: str) -> None:
     """Both must happen, or the damage is too little or too much to tell anything."""
-    # few of LOBSTER can be read, as its two files must still go together, and fewer of JSON, as it must still close
-    count, least = {"lobster": (100, 5), "binance": (100, 1)}.get(kind, (40, 5))
+    # few of LOBSTER can be read, as its two files must still go together, fewer of JSON, as it must still close, and of
+    # IEX, as no message may be missing
+    count, least = {"lobster": (100, 5), "binance": (100, 1), "quotes": (100, 1), "iex": (100, 1)}.get(kind, (40, 5))
     outcomes = [fuzz_market.attempt(7, index, (kind,), tmp_path) for index in range(count)]
     assert set(outcomes) == {"read", "refused"}
     assert min(map(outcomes.count, ("read", "refused"))) >= least

@@ -387,6 +387,14 @@ DAMAGED: dict[str, tuple[Any, str]] = {
         capture("BYBIT", [{"topic": "orderbook", "type": "snapshot", "data": {"s": "X", "b": [["9", "-1"]], "a": []}}]),
         "line 5 of x.jsonl must have an amount of 0 or more, was -1.0",
     ),
+    "a late time": (
+        [*capture("OKX", []), {"t": "recv", "conn": "OKX.ws.1", "ts": 1e12, "data": "{}"}],
+        "line 5 of x.jsonl must have a time of receipt in seconds, was 1e+12",
+    ),
+    "a request of nothing": (
+        capture("BINANCE", [("https://x/depth?limit=5", {"lastUpdateId": 1, "bids": [], "asks": []})]),
+        "line 5 of x.jsonl must be a message of BINANCE as it is documented",
+    ),
     "no books": (capture("OKX", []), "has no books of OKX"),
     "no line": ([*capture("OKX", []), {"x": 1}], "line 5 of x.jsonl must be a line of a capture"),
 }

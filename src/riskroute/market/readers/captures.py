@@ -294,7 +294,7 @@ _EXCHANGES: dict[str, Callable[[Any, str], _Found]] = {
     **{"KUCOIN": _kucoin, "OKX": _okx, "POLONIEX": _poloniex, "UPBIT": _upbit},
 }
 # Part of a connection's address that tells apart markets with the same symbols.
-_MARKET_PARTS = {"BITGET": 1, "BYBIT": -1}
+_MARKET_PARTS = {"BITGET": slice(1, 2), "BYBIT": slice(-1, None)}
 
 
 class _Feed:
@@ -366,22 +366,20 @@ class CaptureFile:
         for number, line in self._lines():
             self._count = number
             if line.t == "connect":
-                part = urlsplit(line.addr).path.split("/")[market] if market is not None else ""
+                part = "/".join(urlsplit(line.addr).path.split("/")[market]) if market is not None else ""
                 venues[line.conn], begins[line.conn] = (f"{venue}-{part}" if part else venue), line.ts * 1000
             if line.t not in ("recv", "http") or (line.t == "http" and not _is_book(line.url)):
                 continue
             for found in self._found(number, line):
-                symbol = found.symbol.upper()
-                self.names[symbol] = None
-                if not is_valid_name(symbol, longest=LONGEST_SYMBOL):
+                self.names[found.symbol] = None
+                if not is_valid_name(found.symbol, longest=LONGEST_SYMBOL):
                     continue  # a name that recordings cannot have, such as an option's
-                feed = self._feed(venues.get(line.conn, venue), symbol)
+                feed = self._feed(venues.get(line.conn, venue), found.symbol)
                 if isinstance(found, _Book):
                     feed.add(number, _nanoseconds(line.ts), found)
                     waiting += len(found.bids) + len(found.asks)
                 elif found.time >= begins.get(line.conn, 0.0):  # exchanges send earlier trades after a subscription
-                    terms = float(found.price), float(found.size), found.resting
-                    feed.book.trade(number, _nanoseconds(line.ts), *terms)
+                    feed.book.trade(number, _nanoseconds(line.ts), found.price, found.size, found.resting)
             if waiting >= LEVELS_PER_PART:
                 yield from self._take()
                 waiting = 0
@@ -418,7 +416,11 @@ class CaptureFile:
             one = {} if text in ("", "ping", "pong") else msgspec.json.decode(text)
             if _is_reply(one):
                 return
-            yield from self._parse(one, line.url)
+            for found in self._parse(one, line.url):
+                named = found._replace(symbol=found.symbol.upper())
+                if isinstance(named, _Trade):
+                    named = named._replace(time=float(named.time), price=float(named.price), size=float(named.size))
+                yield named
         except (msgspec.DecodeError, KeyError, IndexError, TypeError, ValueError, AttributeError, OSError) as error:
             where = f"line {number:,} of {self.path.name}"
             expected = f"a message of {self._exchange} as it is documented"
@@ -430,11 +432,14 @@ class CaptureFile:
         for number, text in enumerate(text_lines(self.path), 1):
             if not text.strip():
                 continue
+            where = f"line {number:,} of {self.path.name}"
             try:
-                yield number, decoder.decode(text)
+                line = decoder.decode(text)
             except (msgspec.DecodeError, UnicodeDecodeError) as error:
-                where = f"line {number:,} of {self.path.name}"
                 raise DataError(f"{where} must be a line of a capture: {one_line_error(error)}") from error
+            if not (0 <= line.ts < 2**33 and 0 <= line.recorded < 2**33):
+                raise DataError(f"{where} must have a time of receipt in seconds, was {line.ts or line.recorded:g}")
+            yield number, line
 
 
 def _nanoseconds(seconds: float) -> int:
@@ -459,7 +464,7 @@ def _asked(url: str) -> str:
     'NKNUSDT'
     """
     names = dict(parse_qsl(urlsplit(url).query))
-    return next(names[name] for name in ("symbol", "currency_pair", "contract") if name in names)
+    return names.get("symbol") or names.get("currency_pair") or names["contract"]
 
 
 def _is_book(url: str) -> bool:
