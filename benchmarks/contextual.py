@@ -236,13 +236,13 @@ def _played(
     market: str, days: Sequence[MarketDay], config: BacktestConfig, cache: PlayCache, backend: Backend
 ) -> BacktestResult:
     found = run_backtest(market, days, config, backend=backend, cache=cache)
-    progress(f"{market} {config.shares[0]} {config.horizon:g} {config.kappa:g}")
+    progress(f"{market} {config.quantities[0]} {config.horizon:g} {config.kappa:g}")
     return found
 
 
 def _config(shares: int, horizon: float, kappa: float, *routers: str) -> BacktestConfig:
     lot = max(shares // 100, 1)
-    sized_config = {"shares": (shares,), "lot": lot, "orders": ORDERS, "train": TRAIN}
+    sized_config = {"quantities": (shares,), "lot": lot, "orders": ORDERS, "train": TRAIN}
     return BacktestConfig(**sized_config, horizon=horizon, kappa=kappa, routers=routers)  # type: ignore[arg-type]
 
 
@@ -360,7 +360,9 @@ def _in_hindsight(
 def _first_day(found: BacktestResult) -> float:
     """Return the mean exploration cost per order on the first day, in basis points."""
     orders = found.tables.orders.filter((polars.col("router") == OURS) & (polars.col("day") == str(found.days[0].date)))
-    spent = orders.select((1e4 * polars.col("exploration") / (polars.col("shares") * polars.col("mid"))).mean()).item()
+    spent = orders.select(
+        (1e4 * polars.col("exploration") / (polars.col("quantity") * polars.col("mid"))).mean()
+    ).item()
     return float(spent or 0.0)
 
 
@@ -414,7 +416,7 @@ def _harder(days: Sequence[MarketDay], cache: PlayCache, backend: Backend) -> li
             survives &= pair.high is not None and pair.high < 0
             if pair.low is not None and pair.high is not None:
                 rows[-1][-1] = f"{pair.low:+.2f} to {pair.high:+.2f}"
-    say(f"dark, {usual.shares[0]:,} shares, {usual.horizon:g} s, kappa {usual.kappa:g}, under stress")
+    say(f"dark, {usual.quantities[0]:,} shares, {usual.horizon:g} s, kappa {usual.kappa:g}, under stress")
     say(TextTable(["stress", "rule", "difference", "95 % interval"], rows).plain())
     say("")
     say(f"contextual saves significantly under every stress: {verdict(survives)}")
@@ -437,7 +439,7 @@ def _placebos(days: Sequence[MarketDay], cache: PlayCache, backend: Backend) -> 
     ]:
         shown = play_routers([candidate], days, config, backend=backend, cache=cache, placebo=placebo)
         objectives[label] = objective_cost(shown.orders.filter(polars.col("judged")), config.kappa)
-    say(f"dark, {config.shares[0]:,} shares, {config.horizon:g} s, kappa {config.kappa:g}, with the wrong books")
+    say(f"dark, {config.quantities[0]:,} shares, {config.horizon:g} s, kappa {config.kappa:g}, with the wrong books")
     say(TextTable(["router", "objective"], [[name, f"{value:.3f}"] for name, value in objectives.items()]).plain())
     say("")
     wrong = {name: min(objectives[f"{name}, {placebo} books"] for placebo in PLACEBOS) for name in (OURS, FREE)}

@@ -43,7 +43,7 @@ def main() -> None:
             days = market_days(name, days=DAYS, hours=HOURS, kept=Path(folder), backend=backend)
             for shares in SIZES:
                 for horizon in WAITS if name in MARKETS else WAITS[:1]:
-                    config = BacktestConfig(shares=(shares,), orders=ORDERS, horizon=horizon, routers=ROUTERS)
+                    config = BacktestConfig(quantities=(shares,), orders=ORDERS, horizon=horizon, routers=ROUTERS)
                     began = time.perf_counter()
                     found = run_backtest(Path(name).name, days, config, backend=backend, cache=cache)
                     if name in MARKETS and shares == SIZES[-1] and horizon == 0:

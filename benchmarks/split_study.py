@@ -34,7 +34,7 @@ def truth(out: Path, shares: int) -> tuple[Replay, np.ndarray]:
     """Return the pooled scenarios of many markets, and the market of each; use the smallest cap of each slot."""
     every = []
     for seed in TRUTH:
-        config = split_config({"seed": seed, "shares": shares, **SMALLER})
+        config = split_config({"seed": seed, "quantities": shares, **SMALLER})
         every.append(_prepare_order(config, _study_data(config, out / "truth"), shares))
     caps = np.min([one.caps for one in every], axis=0)
     every = [dataclasses.replace(one, caps=caps) for one in every]
@@ -64,9 +64,9 @@ def compare(shares: int, runs: int, out: Path) -> dict[str, bool]:
     where = f"{real.scenarios:,} scenarios of {len(TRUTH)} other markets"
     say(f"\n{shares:,} shares: best split of {where}: {best}, mean-variance {floor:.4g}")
     for seed in SEEDS:
-        study = SplitStudy(seed=seed, shares=shares, runs=runs, policies=["adaptive"], **SMALLER)
+        study = SplitStudy(seed=seed, quantities=shares, runs=runs, policies=["adaptive"], **SMALLER)
         (order,) = study.run(out=out / "study", backend=Backend(workers=sized(None, 1))).orders
-        split = order.recommended.allocation
+        split = tuple(map(int, order.recommended.allocation))
         measured = _measure_splits({"best": best, "split": split}, real, markets, first="best", seed=seed)["split"]
         off = measured.excess / abs(floor)
         policy = order.policies[order.recommended_policy].test

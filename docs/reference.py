@@ -41,9 +41,9 @@ from meanings import (
     Meanings,
 )
 from riskroute.cli.app import app
+from riskroute.core.instrument import Instrument, plain_number
 from riskroute.learning.registry import POLICIES
 from riskroute.live.config import (
-    InstrumentConfig,
     LiveConfig,
     _LimitsConfig,
     _LogConfig,
@@ -132,7 +132,7 @@ LIVE_PARTS = (
     ("The router: `[router]`", _RouterConfig, LIVE_ROUTER),
     ("Venues: `[venues.NAME]`", _PlaceConfig, LIVE_VENUE),
     ("Dark pools: `[pools.NAME]`, the keys of venues and these", _PoolConfig, LIVE_POOL),
-    ("Symbols: `[instruments.NAME]`", InstrumentConfig, LIVE_INSTRUMENT),
+    ("Symbols: `[instruments.NAME]`", Instrument, LIVE_INSTRUMENT),
     ("Limits: `[limits]`", _LimitsConfig, LIVE_LIMITS),
     ("Tokens: `[tokens.NAME]`", _TokenConfig, LIVE_TOKEN),
 )
@@ -243,7 +243,8 @@ def _live_parts() -> Iterator[str]:
     """Yield the sections of `live.toml`; the section of a pool omits the keys it shares with venues."""
     for heading, model, meanings in LIVE_PARTS:
         shared = set(_PlaceConfig.model_fields) if model is _PoolConfig else set()
-        keys = {key: words for key, words in _of_model(model).items() if key not in shared}
+        found = _of_dataclass(Instrument) if model is Instrument else _of_model(model)
+        keys = {key: words for key, words in found.items() if key not in {*shared, "symbol"}}
         yield f"### {heading}\n"
         yield _keys(heading, keys, meanings)
 
@@ -391,6 +392,8 @@ def _code(value: Any) -> str:
 def _toml(value: Any) -> str:
     if isinstance(value, tuple) and value and all(isinstance(one, dt.time) for one in value):
         return json.dumps("-".join(f"{one:%H:%M}" for one in value))
+    if isinstance(value, Decimal):
+        return str(plain_number(value))
     if isinstance(value, list) and value and all(isinstance(one, str) and one.count(":") == 2 for one in value):
         return json.dumps("-".join(one.removesuffix(":00") for one in value))
     return json.dumps(value, ensure_ascii=False)

@@ -7,16 +7,17 @@ counterfactual estimate, which is given the outcomes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import polars
 import pytest
 
+from instruments import instrument_of
 from live_engines import START, Clock
 from live_logs import MemoryLog, MemoryStore
-from riskroute.core.instrument import Instrument
 from riskroute.live import children as live_children
 from riskroute.live import counterfactual
 from riskroute.live.children import context_of
@@ -25,7 +26,16 @@ from riskroute.live.engine import TradingEngine
 from riskroute.live.limits import Limits
 from riskroute.live.log.interface import log_events_after
 from riskroute.live.state.events import Settled
-from riskroute.live.state.orders import NANO, ChildOrder, OrderOutcome, ParentOrder, PoolQuote, VenueQuote, touch_prices
+from riskroute.live.state.orders import (
+    NANO,
+    ChildOrder,
+    OrderOutcome,
+    ParentOrder,
+    PoolQuote,
+    VenueQuote,
+    terms_of,
+    touch_prices,
+)
 from riskroute.live.venues.simulated import SimulatedVenue, _Trade
 from riskroute.market.day_books import DayBooks
 from riskroute.routers.context import Context, ContextPool
@@ -62,14 +72,21 @@ class Case:
     hidden: dict[str, int]
     arrivals: dict[str, list[tuple[float, int]]]
     queued: dict[str, int]
-    protection: str = "reg-nms"
     taken: dict[tuple[str, int], int] = field(default_factory=dict)
     """Shares that the order took at live venues, by venue and price."""
 
 
-def random_case(rng: np.random.Generator, number: int) -> Case:
-    """Books of one to three levels, some of them too thin for the order, and a plan that may use every field."""
-    shares = int(rng.integers(1, 3000))
+def random_case(rng: np.random.Generator, number: int, protection: str = "reg-nms") -> Case:
+    """Books of one to three levels, some of them too thin for the order, and a plan that may use every field.
+
+    All quantities are multiples of the lot, as at a venue.
+    """
+    lot = int(rng.choice([1, 100]))
+
+    def lots(least: int, end: int) -> int:
+        return lot * int(rng.integers(least, (end - 1) // lot + 1))
+
+    shares = lots(1, 3000)
     quotes = []
     for v, name in enumerate(VENUES):
         bid, ask = 1000 - int(rng.integers(0, 3)), 1002 + int(rng.integers(0, 3))
@@ -77,7 +94,7 @@ def random_case(rng: np.random.Generator, number: int) -> Case:
         for first, step in ((bid, -1), (ask, 1)):
             depth = int(rng.integers(0, 4)) if v else int(rng.integers(1, 4))  # the first venue shows both sides
             prices = first + step * np.cumsum(rng.integers(0, 3, depth) + (np.arange(depth) > 0)).astype(int)
-            sides.append(tuple((int(price) * CENT, int(rng.integers(1, 1500))) for price in prices))
+            sides.append(tuple((int(price) * CENT, lots(1, 1500)) for price in prices))
         fees = {"taker": round(TAKERS[v] * NANO), "maker": round(MAKERS[v] * NANO)}
         quotes.append(VenueQuote(venue=name, bids=sides[0], asks=sides[1], at=START, **fees))
     pools = tuple(PoolQuote(pool=name, fee=CENT // 10, improvement=0.0) for name in POOLS)
@@ -91,26 +108,26 @@ def random_case(rng: np.random.Generator, number: int) -> Case:
         quotes=tuple(quotes),
         pools=pools,
         received=START,
-        lot=int(rng.choice([1, 100])),
+        terms=terms_of(instrument_of(lot=lot, protection=protection)),
     )
-    hidden = {pool: int(rng.integers(0, 800)) * int(rng.random() < 0.5) for pool in POOLS}
-    arrivals = {pool: [(float(t), int(rng.integers(1, 400))) for t in (0.3, 1.6)] for pool in POOLS}
-    queued = {venue: int(rng.integers(0, 900)) for venue in VENUES}
-    return Case(order, _random_plan(rng, order), hidden, arrivals, queued)
+    hidden = {pool: lots(0, 800) * int(rng.random() < 0.5) for pool in POOLS}
+    arrivals = {pool: [(float(t), lots(1, 400)) for t in (0.3, 1.6)] for pool in POOLS}
+    queued = {venue: lots(0, 900) for venue in VENUES}
+    return Case(order, _random_plan(rng, order, lots), hidden, arrivals, queued)
 
 
-def _random_plan(rng: np.random.Generator, order: ParentOrder) -> Plan:
+def _random_plan(rng: np.random.Generator, order: ParentOrder, lots: Callable[[int, int], int]) -> Plan:
     left, given = order.quantity, {}
     in_turn = bool(rng.random() < 0.5)
     if in_turn:
-        given["dark"] = {pool: int(rng.integers(0, order.quantity + 1)) for pool in POOLS if rng.random() < 0.7}
+        given["dark"] = {pool: lots(0, order.quantity + 1) for pool in POOLS if rng.random() < 0.7}
     for kind, places in (("dark", POOLS), ("dark_rest", POOLS), ("limit", VENUES), ("take", VENUES)):
         if kind == "dark" and in_turn:
             continue
         given[kind] = {}
         for place in places:
             if rng.random() < 0.4:
-                given[kind][place] = some = int(rng.integers(0, left + 1))
+                given[kind][place] = some = lots(0, left + 1)
                 left -= some
     rest = str(rng.choice(["sweep", "touch", "venue:A", "venue:B", "post:C"]))
     if rest == "post:C":
@@ -196,10 +213,10 @@ def backtested(case: Case, monkeypatch: pytest.MonkeyPatch) -> tuple[list[Sent],
     context = Context(
         *(order.key, order.side, order.quantity, exchange.venue_books(START)),
         pools=tuple(ContextPool(name, CENT / 10 / NANO) for name in POOLS),
-        lot=order.lot,
+        lot=order.instrument.lot_units,
         horizon=(order.deadline - START) / NANO,
         time=START,
-        instrument=Instrument(order.symbol, protection=case.protection),
+        instrument=order.instrument,
     )
     limits: list[float] = []
     walk = simulated._SimulatedOrder._walk
@@ -260,10 +277,11 @@ class ScriptedMarket:
                     shares -= some
         return found
 
-    def fee(self, place: str, kind: str) -> int:
-        if place in POOLS:
-            return CENT // 10
-        return round((MAKERS if kind == "limit" else TAKERS)[VENUES.index(place)] * NANO)
+    def fee(self, child: Any, fills: Sequence[tuple[int, int]]) -> int:
+        shares = sum(some for _, some in fills)
+        if child.place in POOLS:
+            return shares * CENT // 10
+        return shares * round((MAKERS if child.kind == "limit" else TAKERS)[VENUES.index(child.place)] * NANO)
 
 
 class Scripted(Router):
@@ -310,7 +328,8 @@ def traded(case: Case) -> tuple[list[Sent], OrderOutcome]:
     found = []
     for child in children:
         one = child.order
-        limit = 0 if one.limit in (None, worst) or one.kind == "limit" else one.limit
+        collared = one.limit is None or abs(one.limit - worst) < CENT  # on the closest tick inside the collar
+        limit = 0 if collared or one.kind == "limit" else one.limit
         found.append(Sent(one.kind, one.place, one.quantity, limit or 0, child.filled))
     engine.close()
     (settled,) = [event for _, event in log_events_after(MemoryLog(store)) if isinstance(event, Settled)]
@@ -372,15 +391,9 @@ def test_a_plan_sends_the_same_children_everywhere(part: int, monkeypatch: pytes
 
 
 def test_a_plan_sends_the_same_children_everywhere_without_order_protection(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (live_children, counterfactual):  # live orders have no such field yet: contexts are all protected
-        monkeypatch.setattr(
-            module,
-            "context_of",
-            lambda order, now: replace(context_of(order, now), instrument=Instrument(order.symbol)),
-        )
     rng = np.random.default_rng(0)
     for number in range(ORDERS // 10):
-        case = replace(random_case(rng, number), protection="none")
+        case = random_case(rng, number, "none")
         assert not (found := difference(case, monkeypatch)), f"{case}\n{found}"
 
 

@@ -45,7 +45,9 @@ def test_a_row_has_name_type_default_and_meaning(reference: ModuleType) -> None:
     assert "| `--shares` | integer | required | Order size in shares. |" in reference.cli_page()
     assert "| `--out` | path | `out/split-study` | Folder for" in reference.cli_page()
     page = reference.configuration_page()
-    assert "| `shares` | list of integers | `[1000]` | shares | Order sizes; each has its own verdict. |" in page
+    assert (
+        "| `quantities` | list of integer or numbers | `[1000]` | quantity | Order sizes, such as 1000 (shares)" in page
+    )
     assert '| `side` | `"sell"` or `"buy"` | `"sell"` |  | Whether the orders sell or buy. |' in page
     assert '| `train` | two times, `HH:MM-HH:MM` | `"10:40-12:00"` | time of the recordings\' zone |' in page
     assert "| `bucket_minutes` | number above 0, at most 600 | `2.0` | minutes |" in page

@@ -52,8 +52,8 @@ def test_costs_can_be_recomputed_from_the_files(backtest: Printed) -> None:
     orders = pl.read_parquet(backtest.out / "orders.parquet")
     fills = pl.read_parquet(backtest.out / "fills.parquet")
     key = ["router", "seed", "symbol", "day", "number"]
-    both = fills.join(orders.select(*key, "sign", "judged", arrival="mid", ordered="shares"), on=key)
-    paid = pl.col("shares") * (pl.col("sign") * (pl.col("price") - pl.col("arrival")) + pl.col("fee"))
+    both = fills.join(orders.select(*key, "sign", "judged", arrival="mid", ordered="quantity"), on=key)
+    paid = pl.col("quantity") * (pl.col("sign") * (pl.col("price") - pl.col("arrival")) + pl.col("fee"))
     costs = both.filter("judged").group_by(*key, "arrival", "ordered").agg(paid=paid.sum())
     bps = costs.with_columns(bps=1e4 * pl.col("paid") / (pl.col("ordered") * pl.col("arrival")))
     for size in (300, 5000):
@@ -92,7 +92,7 @@ def test_stresses_and_placebos_follow(kept_days: Path, capsys: pytest.CaptureFix
     words = ["--days", "1", "--orders", "6", "--router", "sweep", "--stresses", "--placebos", "--kept", str(kept_days)]
     assert run_app(["backtest", *words]) == 0
     said = capsys.readouterr().out
-    for text in ("Stress tests", "latency 100 ms", "half the shares in pools", "Placebo tests", "empty pools"):
+    for text in ("Stress tests", "latency 100 ms", "half the liquidity in pools", "Placebo tests", "empty pools"):
         assert text in said
 
 
@@ -113,8 +113,8 @@ def test_headroom(kept_days: Path, tmp_path: Path, capsys: pytest.CaptureFixture
     ]
     assert run_app(["headroom", *words, "--kept", str(kept_days), "--json", str(tmp_path / "room.json")]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].split()[:4] == ["market", "shares", "seconds", "kappa"]
-    assert lines[2].split()[:5] == ["dark", "(synthetic)", "400", "0", "0.05"]
+    assert lines[0].split()[:4] == ["market", "quantity", "seconds", "kappa"]
+    assert lines[2].split()[:5] == ["dark", "(synthetic)", "400", "shares", "0"]
     assert "dark (synthetic), immediate execution: learning" in lines[-2]
     (found,) = json.loads((tmp_path / "room.json").read_text())
     assert found["clairvoyant"] <= min(found[name] for name in ("static", "sweep", "dark_first", "static_sweep"))
@@ -131,11 +131,11 @@ MISTAKES = {
     "--symbol AAPL": "symbol must be one of LUMO, TARN, VEKO in the synthetic market dark, was 'AAPL'; real .* import",
     "--hours 10:30-10:31": "hours must overlap those of the books, .* New York .*, was 10:30-10:31 New York",
     "--protection nms": "protection must be one of none, reg-nms, was 'nms'",
-    "--shares -5": "shares must be a positive integer, was -5",
-    "--shares 0": "shares must be a positive integer, was 0",
-    "--shares many": "--shares.*was 'many'",
+    "--shares -5": "quantities must be positive numbers, was -5",
+    "--quantity 0": "quantities must be positive numbers, was 0",
+    "--shares many": "(--shares|--quantity).*was 'many'",
     "--side short": "side must be one of both, buy, sell, was 'short'",
-    "--lot 0": "lot must be a positive integer, was 0",
+    "--lot 0": "lot must be a number above 0, was 0",
     "--orders 0": "orders must be a positive integer, was 0",
     "--kappa much": "--kappa.*was 'much'",
     "--kappa -1": "kappa must be .* was -1",
@@ -215,7 +215,7 @@ def test_mistakes_are_reported_in_one_line(
     ("words", "message"),
     [
         ("--market drak", "market must be one of paper, comparable, dark or a folder"),
-        ("--shares -1", "shares must be a positive integer, was -1"),
+        ("--shares -1", "quantities must be positive numbers, was -1"),
         ("--horizon 3000", "horizon must be shorter than the day, .* was 3000"),
         ("--kappa -0.1", "kappa must be .* was -0.1"),
     ],

@@ -55,7 +55,7 @@ def test_verify_and_replay(log: Path, tmp_path: Path, capsys: pytest.CaptureFixt
     assert "12 orders, 12 settled, 0 unsettled" in said
     assert "halted: the end" in said
     state = json.loads((tmp_path / "state.json").read_text())
-    assert state["positions"]["DEMO"]["shares"] == 400
+    assert state["positions"]["DEMO"]["quantity"] == 400
     assert state["totals"]["cost_bps"]["orders"] == 12
 
 

@@ -32,18 +32,18 @@ def test_the_answer_is_printed_and_written(books: Path, tmp_path: Path, capsys: 
     assert answer["limit"] == answer["dark"] == {}
     assert answer["cost_if_filled"] == answer["cost_if_swept"] == answer["expected_cost"]
     assert answer["children"] == [
-        {"kind": "take", "place": "A", "shares": 100, "limit": 10.0, "fee": "0.003 per share"},
-        {"kind": "take", "place": "B", "shares": 200, "limit": 9.99, "fee": "-0.002 per share"},
+        {"kind": "take", "place": "A", "quantity": 100, "limit": 10.0, "fee": "0.003 per share"},
+        {"kind": "take", "place": "B", "quantity": 200, "limit": 9.99, "fee": "-0.002 per share"},
     ]
-    assert (answer["estimated_shares"], answer["warnings"]) == (0, [])
+    assert (answer["estimated_quantity"], answer["warnings"]) == (0, [])
     said = capsys.readouterr()
     assert said.err == ""
     assert [line.split() for line in said.out.splitlines()[:4:3]] == [
         ["kind", "place", "shares", "limit", "price", "fee"],
         ["take", "B", "200", "9.99", "-0.002", "per", "share"],
     ]
-    assert "sell 300 at a mid of 10.01, cost with fees $3.90 (12.99 bps)" in said.out
-    assert "returns $2,999.10" in said.out
+    assert "sell 300 shares at a mid of 10.01, cost with fees 3.90 USD (12.99 bps)" in said.out
+    assert "returns 2,999.10 USD" in said.out
 
 
 def test_a_plan_that_rests_has_a_range_of_costs(books: Path, tmp_path: Path, capsys: Any) -> None:
@@ -55,8 +55,8 @@ def test_a_plan_that_rests_has_a_range_of_costs(books: Path, tmp_path: Path, cap
     assert answer["cost_if_swept"] == pytest.approx(3.65)
     assert {child["kind"] for child in answer["children"]} == {"rest"}
     said = capsys.readouterr().out
-    assert "$0.45 (1.50 bps) if everything posted or sent to pools fills at its price" in said
-    assert "$3.65 (12.15 bps) if nothing fills there and all is swept" in said
+    assert "0.450 USD (1.50 bps) if everything posted or sent to pools fills at its price" in said
+    assert "3.65 USD (12.15 bps) if nothing fills there and all is swept" in said
 
 
 def test_shares_beyond_the_books_are_reported(books: Path, tmp_path: Path, capsys: Any) -> None:
@@ -65,7 +65,7 @@ def test_shares_beyond_the_books_are_reported(books: Path, tmp_path: Path, capsy
     text = "98,950 of 100,000 shares are beyond the displayed depth: their price is an estimate"
     assert capsys.readouterr().err == f"warning: {text}\n"
     answer = json.loads(out.read_text())
-    assert (answer["estimated_shares"], answer["warnings"]) == (98_950, [text])
+    assert (answer["estimated_quantity"], answer["warnings"]) == (98_950, [text])
 
 
 def test_default_protection_depends_on_the_market(tmp_path: Path, capsys: Any) -> None:
@@ -138,7 +138,7 @@ def test_a_router_is_given_parameters(books: Path, capsys: pytest.CaptureFixture
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--side", "sell", "--shares", "0"], "shares must be a positive integer, was 0"),
+        (["--side", "sell", "--shares", "0"], "quantity must be a positive multiple of 1 share, the lot, was 0"),
         (["--side", "short", "--shares", "1"], "side must be one of buy, sell, was 'short'"),
         (["--side", "sell", "--shares", "1", "--router", "swep"], "did you mean 'sweep'?"),
         (

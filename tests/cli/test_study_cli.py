@@ -25,7 +25,7 @@ from small_days import short_market
 ASKED = ["--orders", "12", "--shares", "2500", "--horizon", "10", "--router", "static", "--router", "contextual"]
 CONFIG = """
 market = "dark"
-shares = 700
+quantities = 700
 days = 2
 orders = 8
 routers = "spray"
@@ -111,7 +111,7 @@ def test_route_restores_the_state_of_a_study(
     plan = rr.routers.restore_router(state).route(context)
     for more in ([], ["--router", name]):
         assert run_app([*words, *more, "--json", str(tmp_path / "plan.json")]) == 0
-        assert f"{name}: buy 2,500 at a mid of 10" in capsys.readouterr().out
+        assert f"{name}: buy 2,500 shares of LUMO at a mid of 10" in capsys.readouterr().out
         answer = json.loads((tmp_path / "plan.json").read_text())
         assert (answer["dark"], answer["dark_rest"], answer["limit"]) == (plan.dark, plan.dark_rest, plan.limit)
     assert run_app([*words, "--router", "spray"]) == 2
@@ -195,7 +195,7 @@ def test_the_commented_file_holds_the_defaults(tmp_path: Path, capsys: pytest.Ca
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--shares", "-3"], "shares must be a positive integer, was -3"),
+        (["--shares", "-3"], "quantities must be positive numbers, was -3"),
         (["--horizon", "-1"], "horizons must be a number of at least 0, was -1.0"),
         (["--router", "contextul"], "unknown router 'contextul'; did you mean 'contextual'? (--router list shows all)"),
         (["--router", "contextual:kapa=0"], "contextual has no parameter 'kapa'; its parameters are"),

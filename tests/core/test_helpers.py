@@ -14,7 +14,7 @@ from riskroute.core.files import in_file_name, writable_folder
 from riskroute.core.records import check_finite_record
 from riskroute.core.runtime import cached, require_extra
 from riskroute.core.seeding import seeded_generator, seeded_uniform
-from riskroute.core.text import described, dollars_text, fixed_text, in_markdown, rounds_to_zero, shown
+from riskroute.core.text import described, fixed_text, in_markdown, money_text, rounds_to_zero, shown
 from riskroute.core.validation import (
     exact_array,
     instance_of,
@@ -92,8 +92,8 @@ def test_texts_of_numbers_have_no_sign_for_zero() -> None:
     ]
     assert (fixed_text(0.25, 3, signed=True), fixed_text(-1e-5, 3, signed=True)) == ("+0.250", "0.000")
     assert (rounds_to_zero(-0.004), rounds_to_zero(0.006), rounds_to_zero(0.0004, 3)) == (True, False, True)
-    assert [dollars_text(x) for x in (-0.3456, 1234.6, 12.3, -1e-9, None)] == [
-        *("-$0.346", "$1,235", "$12.30", "$0.000", "-")
+    assert [money_text(x, "USD") for x in (-0.3456, 1234.6, 12.3, -1e-9, None)] == [
+        *("-0.346 USD", "1,234.60 USD", "12.30 USD", "0.000 USD", "-")
     ]
 
 

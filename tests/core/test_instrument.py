@@ -42,6 +42,31 @@ def test_quantities_are_exact_in_every_form(unit: str, count: int) -> None:
     assert instrument.quantity_text(count).split()[0].replace(",", "") == decimal_text(natural, "")
 
 
+@given(UNITS, st.integers(1, 10**6), st.integers(1, 200))
+@settings(max_examples=100, deadline=None)
+def test_orders_are_multiples_of_the_lot_and_reach_the_minimum(unit: str, count: int, lot: int) -> None:
+    step = Decimal(unit)
+    least, floor = 3 * lot * step, 5 * lot * step
+    one = instrument_of(unit=unit, lot=lot * step, minimum_quantity=least, minimum_notional=floor, multiplier=2)
+    accepted = count % lot == 0 and count >= 3 * lot and 2 * count >= 5 * lot  # at a price of 1
+    if accepted:
+        assert one.order_units(count * step, price=1.0) == count
+    else:
+        with pytest.raises(InputError, match=r"quantity must be (a positive multiple|at least|worth at least)"):
+            one.order_units(count * step, price=1.0)
+
+
+@given(st.sampled_from(["1e-9", "0.0001", "0.01", "0.25", "0.5", "1", "100"]), st.integers(1, 10**6), st.booleans())
+@settings(max_examples=200, deadline=None)
+def test_prices_are_printed_in_full(tick: str, count: int, between: bool) -> None:
+    """Multiples of the tick have its digits, and mids up to two more."""
+    price = count * Decimal(tick) / (2 if between else 1)
+    text = instrument_of(tick=tick).price_text(float(price))
+    assert Decimal(text.replace(",", "")) == price
+    digits = max(-int(Decimal(tick).as_tuple().exponent), 0) if "e" not in tick else 9
+    assert digits <= len(text.partition(".")[2]) <= digits + 2
+
+
 @given(UNITS, st.integers(1, 10**9), st.integers(1, 99))
 @settings(max_examples=100, deadline=None)
 def test_a_part_of_a_unit_is_refused(unit: str, count: int, percent: int) -> None:

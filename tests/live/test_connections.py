@@ -136,7 +136,7 @@ def test_a_client_that_does_not_read_its_responses_is_closed(service: ServicePro
 
 
 def test_an_event_stream_whose_client_does_not_read_is_closed(service: ServiceProcess) -> None:
-    bids, asks = ([[10**10 + side * number, 1000] for number in range(1, 101)] for side in (-1, 1))
+    bids, asks = ([[round(10 + side * number / 10**9, 9), 1000] for number in range(1, 101)] for side in (-1, 1))
     for _ in range(1_000):
         books = [{"venue": venue, "at": time.time_ns(), "bids": bids, "asks": asks} for venue in "AB"]
         assert service.http.post("/quotes", json={"symbol": "OTHER", "quotes": books}).status_code == 200

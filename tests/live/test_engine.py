@@ -102,14 +102,14 @@ def test_the_same_order_again_gets_the_same_decision_and_another_one_is_refused(
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"quantity": -3}, "quantity must be from 1 to 1000000000, was -3"),
-        ({"quantity": 10**12}, "quantity must be from 1 to 1000000000, was 1000000000000"),
+        ({"quantity": -3}, "quantity must be above 0 and at most 100,000,000,000,000 shares, was -3 shares"),
+        ({"quantity": 10**12}, "quantity must be at most 1,000,000 shares, was 1,000,000,000,000 shares"),
         ({"key": ""}, "key must be 1 to 200 printable characters, was ''"),
         ({"quotes": ()}, "quotes must be sent with this order"),
         ({"deadline": START - 1}, "deadline must be later than now, was not"),
         ({"quotes": quotes(START - 3 * NANO)}, "quotes must be at most 2 s old, was 3 s"),
         ({"quotes": quotes(START + 60 * NANO)}, "quotes must not be from the future, was 60 s ahead"),
-        ({"limit": 0}, "limit must be from 1 to"),
+        ({"limit": 0}, "limit must be above 0 and at most 1000000000, was 0"),
     ],
 )
 def test_invalid_orders_are_refused_and_not_logged(change: dict[str, Any], message: str) -> None:
@@ -196,7 +196,7 @@ def test_children_that_a_halt_overtakes_are_withheld() -> None:
 @pytest.mark.parametrize(
     ("limits", "faults", "reason"),
     [
-        (Limits(day_loss=NANO), Faults(), r"the day's cost of [\d.,]+ dollars exceeds 1.00"),
+        (Limits(day_loss=NANO), Faults(), r"the day's cost of [\d.,]+ USD exceeds 1.00"),
         (Limits(rejects_in_a_row=2), Faults(reject=1.0), "rejected 3 children in a row, more than 2"),
         (Limits(day_rejects=3), Faults(reject=1.0), "4 children were rejected today, more than 3"),
         (Limits(unknown=2), Faults(lost=1.0), "3 children are unknown, more than 2"),

@@ -185,7 +185,7 @@ def test_inconsistent_reports_are_booked_and_reported() -> None:
     assert isinstance(desk.hear("filled", "9", child_order(parent_order("strange"), 0, 5), quantity=5)[0], AlertEffect)
     assert desk.state.orphans == 1
     effects = desk.fill("2", 90, 150, leaves=0)
-    assert any(isinstance(effect, AlertEffect) and "150 of 100" in effect.reason for effect in effects)
+    assert any(isinstance(effect, AlertEffect) and "150 shares of 100 shares" in effect.reason for effect in effects)
     assert desk.state.positions["QVEX"].shares == 150
 
 
@@ -227,7 +227,7 @@ def test_events_of_unknown_orders_are_refused() -> None:
         desk.put(Sent(at=desk.at, child="no"))
     with pytest.raises(DataError, match="the encoded state is damaged"):
         decode_trading_state(b"nonsense")
-    with pytest.raises(DataError, match="a state must have version 3, had 1"):
+    with pytest.raises(DataError, match="a state must have version 4, had 1"):
         decode_trading_state(msgspec.msgpack.encode({"version": 1, "unknown_field": 3, "parents": 0}))
 
 

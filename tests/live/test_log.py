@@ -88,7 +88,7 @@ def test_the_header_names_what_created_the_log(log: Log) -> None:
     (first,) = log.read(-1, 1)
     assert (first.seq, first.kind, first.key) == (0, "header", "")
     assert msgspec.json.decode(first.body, type=LogHeader) == log.header
-    assert log.header == LogHeader(2, log.header.stream, machine_type(), provenance_versions())
+    assert log.header == LogHeader(3, log.header.stream, machine_type(), provenance_versions())
     assert log.header.stream.startswith("test-")
     assert log.header.versions.keys() == {"riskroute", "python", "numpy", "scipy", "numba"}
     assert 0 <= time.time_ns() - first.at < 600e9
@@ -227,10 +227,10 @@ def test_a_changed_a_missing_and_a_moved_row_are_found() -> None:
 def test_a_header_of_another_format_is_refused() -> None:
     row = log_header_row("main")
     for body, message in (
-        (b'{"format": 3, "new_field": 1}', r"live\.db has format 3, newer than 2, .*: use a newer riskroute"),
-        (b'{"format": 1}', r"live\.db has format 1, older than 2, .*: start a new log"),
+        (b'{"format": 4, "new_field": 1}', r"live\.db has format 4, newer than 3, .*: use a newer riskroute"),
+        (b'{"format": 2}', r"live\.db has format 2, older than 3, .*: start a new log"),
         (b"nonsense", "row 0 is no header"),
-        (b'{"format": 2}', "header that cannot be read"),
+        (b'{"format": 3}', "header that cannot be read"),
     ):
         with pytest.raises(DataError, match=message):
             log_header_of(LogRow(0, 0, "header", "", body, NO_CHAIN), "live.db")

@@ -108,8 +108,8 @@ def _wait_for(done: Callable[[], bool]) -> None:
     [
         ("UPDATE riskroute_log SET body = 'x' WHERE seq = 1", "row 1 of the log was changed"),
         ("DELETE FROM riskroute_log WHERE seq = 0", "row 0 of the log is missing"),
-        ("""UPDATE riskroute_log SET body = '{"format": 3}' WHERE seq = 0""", "has format 3, newer than 2"),
-        ("""UPDATE riskroute_log SET body = '{"format": 1}' WHERE seq = 0""", "has format 1, older than 2"),
+        ("""UPDATE riskroute_log SET body = '{"format": 4}' WHERE seq = 0""", "has format 4, newer than 3"),
+        ("""UPDATE riskroute_log SET body = '{"format": 1}' WHERE seq = 0""", "has format 1, older than 3"),
     ],
 )
 def test_a_changed_log_is_refused(postgres: str, stream: str, log: PostgresLog, change: str, said: str) -> None:

@@ -58,7 +58,7 @@ def test_a_log_is_reopened(path: Path) -> None:
 def test_a_log_of_another_stream_or_format_is_refused(path: Path) -> None:
     with pytest.raises(DataError, match=r"live\.db is the log of stream 'desk', not of 'other'"):
         SqliteLog(path, "other")
-    for version, expected in ((3, "newer than 2, .* use a newer riskroute"), (1, "older than 2, .* start a new log")):
+    for version, expected in ((4, "newer than 3, .* use a newer riskroute"), (2, "older than 3, .* start a new log")):
         change(path, f"PRAGMA user_version = {version}")
         with pytest.raises(DataError, match=rf"live\.db has format {version}, {expected}"):
             SqliteLog(path)

@@ -11,15 +11,15 @@ import polars
 import pytest
 
 import riskroute as rr
+from instruments import instrument_of
 from live_engines import CENT, World, parent_order, quotes
 from live_logs import MemoryLog, MemoryStore
 from live_services import order_json, running, service_config
-from riskroute.core.instrument import Instrument
 from riskroute.live.log.interface import log_events_after
 from riskroute.live.log.recovery import verify_log
 from riskroute.live.market_history import MarketHistory, _History, public_from_history
 from riskroute.live.state.events import Accepted, MarketObserved, Quoted
-from riskroute.live.state.orders import NANO, MarketTrade, ParentOrder, VenueQuote
+from riskroute.live.state.orders import NANO, MarketTrade, ParentOrder, VenueQuote, terms_of
 from riskroute.market.clock import SECOND
 from riskroute.market.day_books import DayBooks
 from riskroute.market.price_keys import PRICE_UNITS
@@ -32,7 +32,7 @@ from riskroute.routers.rules import SweepRule
 from riskroute.simulation import play_day
 from riskroute.simulation.exchange import Exchange, Latency
 
-QVEX = Instrument("QVEX")
+QVEX = instrument_of("QVEX")
 
 
 def test_books_go_stale_as_in_a_backtest() -> None:
@@ -96,7 +96,14 @@ def test_public_outcomes_match_those_of_a_backtest(day: tuple[DayBooks, dict[str
         deadline = moment + 10 * SECOND
         arrival = quotes_at(books, moment)
         order = ParentOrder(
-            key="a", symbol="QVEX", side=side, quantity=40, deadline=deadline, quotes=arrival, lot=10, received=moment
+            key="a",
+            symbol="QVEX",
+            side=side,
+            quantity=40,
+            deadline=deadline,
+            quotes=arrival,
+            terms=terms_of(instrument_of(lot=10)),
+            received=moment,
         )
         history = MarketHistory()
         history.trade("QVEX", (), moment)
@@ -117,7 +124,7 @@ def test_public_outcomes_match_those_of_a_backtest(day: tuple[DayBooks, dict[str
             lot=10,
             horizon=10.0,
             time=moment,
-            instrument=Instrument("QVEX"),
+            instrument=instrument_of("QVEX"),
         )
         theirs = exchange.public_outcomes(context)
         assert ours.at_horizon is not None
@@ -212,8 +219,8 @@ def test_posted_books_and_trades_are_logged_and_used(tmp_path: Path) -> None:
     store = MemoryStore()
     with running(service_config(tmp_path), store) as up:
         now = up.service.clock()
-        book = {"venue": "A", "at": now, "bids": [[10 * NANO, 500]], "asks": [[10 * NANO + CENT, 500]]}
-        trade = {"venue": "A", "side": "bid", "price": 10 * NANO, "shares": 600, "at": now}
+        book = {"venue": "A", "at": now, "bids": [[10, 500]], "asks": [["10.01", "500"]]}
+        trade = {"venue": "A", "side": "bid", "price": 10, "quantity": 600, "at": now}
         given = {"symbol": "DEMO", "quotes": [book], "trades": []}
         assert up.client.post("/quotes", json=given).json() == {"venues": 1}
         assert up.client.post("/quotes", json={"symbol": "DEMO", "trades": [trade]}).json() == {"venues": 0}
@@ -232,15 +239,15 @@ def test_posted_books_are_not_logged_if_switched_off(tmp_path: Path) -> None:
         service_config(tmp_path, log={"path": str(tmp_path / "unused"), "quotes": False}), MemoryStore()
     ) as up:
         rows, now = up.rows, up.service.clock()
-        book = {"venue": "A", "at": now, "bids": [[10 * NANO, 500]], "asks": [[10 * NANO + CENT, 500]]}
+        book = {"venue": "A", "at": now, "bids": [[10, 500]], "asks": [["10.01", "500"]]}
         assert up.client.post("/quotes", json={"symbol": "DEMO", "quotes": [book]}).status_code == 200
         assert up.rows == rows
 
 
 BAD: dict[str, tuple[dict[str, Any], str]] = {
     "venue": ({"venue": "Q"}, "venue must be one of A, B, was 'Q'"),
-    "price": ({"price": 0}, "price of a trade must be from 1 to"),
-    "shares": ({"shares": -5}, "shares of a trade must be from 1 to 1000000000, was -5"),
+    "price": ({"price": 0}, "price and quantity of a trade must be above 0, was 0"),
+    "quantity": ({"quantity": -5}, "quantity of a trade must be a multiple of 1 from 0 to 100,000,000,000,000, was -5"),
     "time": ({"at": 2**62}, "at of a trade must be a time in the past, was"),
 }
 
@@ -250,7 +257,7 @@ def test_invalid_trades_are_refused(name: str, tmp_path: Path) -> None:
     change, text = BAD[name]
     with running(service_config(tmp_path), MemoryStore()) as up:
         rows = up.rows
-        trade = {"venue": "A", "side": "bid", "price": 10 * NANO, "shares": 600, "at": up.service.clock()} | change
+        trade = {"venue": "A", "side": "bid", "price": 10, "quantity": 600, "at": up.service.clock()} | change
         answer = up.client.post("/quotes", json={"symbol": "DEMO", "trades": [trade]})
         assert answer.status_code == 422
         assert answer.json()["error"].startswith(text)

@@ -94,8 +94,8 @@ def test_limits_say_which_of_them_halt(tmp_path: Path) -> None:
         "what": "orders of the day",
         "used": 1,
         "most": 100_000,
-        "dollars": False,
+        "unit": "",
         "halts": False,
     }
     assert limits["cost of the day"]["halts"]
-    assert limits["cost of the day"]["dollars"]
+    assert limits["cost of the day"]["unit"] == "USD"

@@ -41,7 +41,7 @@ def test_every_symbol_is_of_one_partition_and_the_others_name_it(tmp_path: Path)
     assert {part.partition_of("DEMO") for part in parts} == {right}
     for part in parts:
         if part.part[0] == right:
-            assert RequestParser(part).instrument("DEMO").lot == 1
+            assert RequestParser(part).instrument("DEMO").symbol == "DEMO"
         else:
             with pytest.raises(InputError, match=f"belongs to partition {right}/3, this is partition {part.partition}"):
                 RequestParser(part).instrument("DEMO")

@@ -125,7 +125,7 @@ def test_a_live_log_is_a_data_set_that_backtest_and_study_read(
         run_app(["backtest", *what, "--router", "sweep", "--router", "primary", "--out", str(tmp_path / "played")]) == 0
     )
     played = DayTables.read(tmp_path / "played").orders.filter(polars.col("router") == "sweep")
-    cost = played.select((1e4 * polars.col("cost") / polars.col("mid") / polars.col("shares")).mean()).item()
+    cost = played.select((1e4 * polars.col("cost") / polars.col("mid") / polars.col("quantity")).mean()).item()
     # half a spread of two cents, and a fee of a tenth of a cent a share, of 10.02 dollars
     assert cost == pytest.approx(1e4 * 0.011 / 10.02, rel=0.05)
     study = ["study", *what, "--surface-orders", "0", "--router", "spray", "--out", str(tmp_path / "study")]

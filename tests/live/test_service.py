@@ -62,7 +62,8 @@ def test_an_order_is_decided_filled_and_settled(up: Running) -> None:
     assert found["filled"] == 700
     assert sum(child["filled"] for child in found["children"]) == 700
     held = up.client.get("/positions").json()["DEMO"]
-    assert held["shares"] >= 700
+    assert held["quantity"] >= 700
+    assert (held["unit"], held["currency"]) == ("shares", "USD")
     assert held["fees"] > 0
 
 
@@ -89,10 +90,11 @@ def stale(seconds: float) -> list[dict[str, Any]]:
     return [quote | {"at": quote["at"] - int(seconds * NANO)} for quote in quotes]
 
 
-def book(bids: list[list[int]], asks: list[list[int]]) -> list[dict[str, Any]]:
+def book(bids: list[list[Any]], asks: list[list[Any]]) -> list[dict[str, Any]]:
     return [{"venue": "A", "at": time.time_ns(), "bids": bids, "asks": asks}]
 
 
+UNITS = "must be a multiple of 1 from 0 to 100,000,000,000,000"
 BAD: dict[str, tuple[Callable[[], bytes], int, str]] = {
     "malformed": (lambda: b'{"key": "bad"', 400, "an order must be JSON, was not: Input data was truncated"),
     "no JSON at all": (lambda: b"\xff\xfe", 400, "an order must be JSON, was not"),
@@ -101,10 +103,21 @@ BAD: dict[str, tuple[Callable[[], bytes], int, str]] = {
     "a list": (lambda: b"[]", 400, "an order must be of type object, was array"),
     "missing": (lambda: b'{"key": "bad"}', 400, "symbol must be given, was missing"),
     "unknown field": (lambda: changed(colour="red"), 400, "colour is no field of an order"),
-    "text for a number": (lambda: changed(quantity="100"), 400, "quantity must be of type int, was str"),
-    "fraction": (lambda: changed(quantity=1.5), 400, "quantity must be of type int, was float"),
+    "text for a number": (lambda: changed(quantity="many"), 400, "quantity must be a number, was another text"),
+    "fraction": (lambda: changed(quantity=1.5), 422, f"quantity {UNITS}, was 1.5"),
+    "not a number": (
+        lambda: changed(quantity="NaN"),
+        422,
+        f"quantity {UNITS}, was 'NaN'",
+    ),
+    "huge exponent": (lambda: changed(quantity="1e999999"), 422, f"quantity {UNITS}, was '1E+999999'"),
+    "tiny price": (
+        lambda: changed(quotes=book([["1e-10", 1]], [[2, 1]])),
+        422,
+        "price of a bid of A must be a multiple of 0.000000001 from 0 to 1,000,000,000, was 0.0000000001",
+    ),
     "NaN": (lambda: changed(features={"x": float("nan")}), 400, "an order must be JSON, was not"),
-    "beyond 64 bits": (lambda: changed(quantity=10**30), 400, "quantity must be"),
+    "beyond 64 bits": (lambda: changed(quantity=10**30), 422, "quantity must be"),
     "side": (lambda: changed(side="both"), 400, "side must be buy or sell, was 'both'"),
     "level": (
         lambda: changed(quotes=[{"venue": "A", "at": 1, "bids": [[1]]}]),
@@ -136,9 +149,21 @@ BAD: dict[str, tuple[Callable[[], bytes], int, str]] = {
     "unknown symbol": (lambda: changed(symbol="NOPE"), 422, "symbol must be one of DEMO, OTHER, was 'NOPE'"),
     "unknown venue": (lambda: changed(quotes=[{"venue": "Z", "at": 1}]), 422, "venue must be one of A, B, was 'Z'"),
     "no bid": (lambda: changed(quotes=[{"venue": "A", "at": 1}]), 422, "quotes must show a bid and an ask"),
-    "negative": (lambda: changed(quantity=-3), 422, "quantity must be from 1 to 1000000000, was -3"),
-    "huge": (lambda: changed(quantity=10**12), 422, "quantity must be from 1 to 1000000000, was 1000000000000"),
-    "over a limit": (lambda: changed(quantity=200_000), 422, "quantity must be at most 100,000, was 200,000"),
+    "negative": (
+        lambda: changed(quantity=-3),
+        422,
+        f"quantity {UNITS}, was -3",
+    ),
+    "huge": (
+        lambda: changed(quantity=10**15),
+        422,
+        f"quantity {UNITS}, was 1,000,000,000,000,000",
+    ),
+    "over a limit": (
+        lambda: changed(quantity=200_000),
+        422,
+        "quantity must be at most 100,000 shares, was",
+    ),
     "stale": (lambda: changed(quotes=stale(60)), 422, "quotes must be at most 2 s old, was 60"),
     "from the future": (lambda: changed(quotes=stale(-60)), 422, "quotes must not be from the future"),
     "late": (lambda: changed(deadline=1), 422, "deadline must be later than now, was not"),
@@ -146,7 +171,21 @@ BAD: dict[str, tuple[Callable[[], bytes], int, str]] = {
     "key": (lambda: changed(key="\n"), 422, "key must be 1 to 200 printable characters"),
     "long key": (lambda: changed(key="x" * 201), 422, "key must be 1 to 200 printable characters"),
     "infinite feature": (lambda: changed(features={"x": 1}).replace(b'"x": 1', b'"x": 1e999'), 400, ""),
-    "fee": (lambda: changed(quotes=[q | {"taker": 10**12} for q in stale(0)]), 422, "fees of A must be within"),
+    "fee": (
+        lambda: changed(quotes=[q | {"taker": 99} for q in stale(0)]),
+        422,
+        "taker fee of A must be at most 10",
+    ),
+    "fee in text": (
+        lambda: changed(quotes=[q | {"maker": "a lot"} for q in stale(0)]),
+        422,
+        "maker fee of A must be",
+    ),
+    "fee in a list": (
+        lambda: changed(quotes=[q | {"maker": []} for q in stale(0)]),
+        400,
+        "quotes.0.maker must be a",
+    ),
 }
 
 
@@ -165,7 +204,7 @@ BAD_QUOTES: dict[str, tuple[Callable[[], Any], int, str]] = {
     "symbol": (lambda: {"symbol": "NOPE"}, 422, "symbol must be one of DEMO, OTHER, was 'NOPE'"),
     "crossed": (lambda: {"quotes": book([[3, 1]], [[2, 1]])}, 422, "bids of A must be below its asks"),
     "unsorted": (lambda: {"quotes": book([[1, 1], [2, 1]], [])}, 422, "bids of A must have the best price first"),
-    "negative": (lambda: {"quotes": book([[1, -1]], [])}, 422, "bids of A must be prices 1 to 10000000000000000"),
+    "negative": (lambda: {"quotes": book([[1, -1]], [])}, 422, "size of a bid of A must be a multiple of 1 from 0 to"),
     "no time": (lambda: {"quotes": [book([], [])[0] | {"at": 0}]}, 422, "at of A must be a time since 1970, was 0"),
     "future": (lambda: {"quotes": [book([], [])[0] | {"at": 2**62}]}, 422, "the book of A is"),
     "trades": (lambda: {"trades": [{"side": "buy"}]}, 400, "trades.0.side must be bid or ask, was 'buy'"),

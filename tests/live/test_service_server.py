@@ -99,7 +99,7 @@ def test_nothing_answered_is_lost_when_the_service_is_killed(tmp_path: Path) -> 
         state = replay_log(log)
         assert verify_log(log).holds
         assert f"stopped: 40 orders, 0 unsettled, all in the log, with head {log.head()}\n" in rest
-    assert state.positions["DEMO"].shares == positions["DEMO"]["shares"] == 4000
+    assert state.positions["DEMO"].shares == positions["DEMO"]["quantity"] == 4000
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="there is no SIGUSR1 here")

@@ -30,7 +30,7 @@ OURS = ("sweep", "dark-first+sweep:mode=parallel", "kaplan-meier+sweep")
 
 @pytest.fixture(scope="module")
 def result(dark_days: list[MarketDay]) -> BacktestResult:
-    config = BacktestConfig(shares=(1000,), orders=100, routers=(THEIRS, *OURS), train=0)
+    config = BacktestConfig(quantities=(1000,), orders=100, routers=(THEIRS, *OURS), train=0)
     return run_backtest("dark", dark_days[:1], config, backend=HERE)
 
 
@@ -94,7 +94,7 @@ WAITING = ("dark-first+post+sweep", "contextual")
 def waited(dark_days: list[MarketDay]) -> BacktestResult:
     """Twenty minutes of orders that have ten seconds each; blocks of a minute, so that intervals rest on twenty."""
     routers = (THEIRS, *WAITING, "rest-even+sweep")
-    config = BacktestConfig(shares=(1000,), orders=100, horizon=10, routers=routers, train=0, block_minutes=1)
+    config = BacktestConfig(quantities=(1000,), orders=100, horizon=10, routers=routers, train=0, block_minutes=1)
     return run_backtest("dark", dark_days[:1], config, backend=HERE)
 
 
@@ -119,7 +119,7 @@ def test_shadow_mode_reports_the_saving_of_the_backtest_for_orders_that_wait_too
 def test_a_mostly_guessed_saving_is_reported_as_such(waited: BacktestResult) -> None:
     """The other router never lets an order rest in a pool: nobody can know what that would have brought."""
     shown = watched(waited, "rest-even+sweep", MemoryStore())
-    assert shown["guessed_shares"] > 1000 * 100 / 2
+    assert shown["guessed"] > shown["notional"] / 2
     assert shown["known_saving_bps"]["orders"] == 0
 
 
@@ -127,7 +127,7 @@ def test_a_router_saves_nothing_against_itself(result: BacktestResult) -> None:
     store = MemoryStore()
     shown = watched(result, THEIRS, store)
     assert shown["saving_bps"]["mean"] == pytest.approx(0, abs=1e-6)
-    assert shown["guessed_shares"] == 0
+    assert shown["guessed"] == 0
     log = MemoryLog(store)
     assert verify_log(log).decisions == 100
     assert verify_log(log).holds
@@ -144,8 +144,8 @@ def executed(key: str = "one", **more: Any) -> dict[str, Any]:
     """An order whose 40 shares a pool filled, the rest taken at A."""
     order = order_json(key)
     now = order["quotes"][0]["at"]
-    dark = {"kind": "dark", "place": "P", "sent": 100, "filled": 40, "price": 10_010_000_000, "fee": 40 * 1_000_000}
-    lit = {"kind": "sweep", "place": "A", "sent": 60, "filled": 60, "price": 10_020_000_000, "fee": 60 * 3_000_000}
+    dark = {"kind": "dark", "place": "P", "sent": 100, "filled": 40, "price": "10.01", "fee": 0.04}
+    lit = {"kind": "sweep", "place": "A", "sent": 60, "filled": 60, "price": 10.02, "fee": "0.18"}
     return {
         "order": order,
         "arrived": now,
@@ -160,7 +160,8 @@ def test_an_order_is_compared_and_learned_once(up: Any) -> None:
     said = answer.json()
     # ours tries the pool with everything too, finds the same 40 shares, and takes the rest at the same price
     assert said["plan"]["dark"] == {"P": 100}
-    assert (said["cost"], said["estimate"], said["saving"], said["guessed"]) == (820_000_000, 820_000_000, 0, 0)
+    assert (said["cost"], said["estimate"], said["saving"], said["guessed"]) == (0.82, 0.82, 0, 0)
+    assert said["currency"] == "USD"
     assert up.service.engine.learner.router.scores["P"] != 1.0
     rows = up.rows
     assert up.client.post("/shadow/orders", json=given).json() == {"key": "one", "known": True}
@@ -169,17 +170,20 @@ def test_an_order_is_compared_and_learned_once(up: Any) -> None:
     assert up.rows == rows
     shown = up.client.get("/state").json()
     assert shown["totals"]["saving_bps"]["orders"] == 1
-    assert shown["totals"]["places"]["P"]["filled"] == 40
+    assert shown["totals"]["places"]["P"]["filled"] == 40 * 10.01
     assert up.service.engine.outbox.gateways == {}
 
 
 BAD: dict[str, tuple[dict[str, Any], str]] = {
     "no children": ({"children": []}, "expected 1 to 1000 children, got 0"),
     "unknown pool": ({"kind": "dark", "place": "Q"}, "place of a dark child must be one of P, was 'Q'"),
-    "overfilled child": ({"filled": 200}, "expected a child to fill at most the shares it sent, got 200 of 100"),
-    "overfilled": ({"sent": 1000, "filled": 900}, "children must fill at most 100 shares, was 960"),
-    "no price": ({"price": 0}, "price of a filled child must be from 1 to"),
-    "fee": ({"fee": 10**18}, "fee of a child must be within"),
+    "overfilled child": (
+        {"filled": 200},
+        "expected a child to fill at most the quantity it sent, got 200",
+    ),
+    "overfilled": ({"sent": 1000, "filled": 900}, "children must fill at most 100 shares, was 960 shares"),
+    "no price": ({"price": 0}, "price of a filled child must be above 0, was 0"),
+    "fee": ({"fee": 10**18}, "fee of a child must be a multiple of 0.000000001 from"),
     "time": ({"sent_at": -1}, "times of a child must not be negative"),
     "from the future": ({"arrived": 2**62}, "arrived must be a time in the past"),
     "old quotes": ({"arrived": 5}, "deadline must be 0 to 3600 s after the arrival"),
@@ -212,4 +216,4 @@ def test_shares_that_were_never_filled_cost_the_far_touch(up: Any) -> None:
     given = executed()
     given["children"] = given["children"][:1]
     said = up.client.post("/shadow/orders", json=given).json()
-    assert said["cost"] == 40 * NANO // 1000 + 60 * NANO // 100
+    assert said["cost"] == 40 * 0.001 + 60 * 0.01

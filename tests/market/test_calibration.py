@@ -184,7 +184,7 @@ def test_the_frame_has_a_row_per_venue_and_quantity(found: Calibration) -> None:
 def test_the_text_shows_coefficients_and_evidence(found: Calibration) -> None:
     assert [model.name for model in found.models] == list(IMPACTS)
     text = repr(found)
-    assert text.startswith(venue_model_table(found.models))
+    assert text.startswith(f"quantities in shares, profits in USD\n{venue_model_table(found.models)}")
     assert "R^2 mean" in text
     for venue, fit in found.fits.items():
         row = rf"{venue}\s+{fit.r2_mean:.4f}\s+{fit.r2_variance:.4f}\s+400\s+0"
@@ -237,7 +237,7 @@ def test_only_the_levels_asked_for_are_walked(store: RecordingStore) -> None:
     thin = calibration.fits["XPSX"]
     assert thin.quantities == (20, 40)
     assert (thin.short, thin.samples) == (400, 400)
-    assert "XPSX: quantities above 40 dropped: fewer than 50% of the books are deep enough" in repr(calibration)
+    assert "XPSX: quantities above 40 shares dropped: fewer than 50% of the books are deep enough" in repr(calibration)
     assert calibration.fits["XNAS"].quantities == tuple(QUANTITIES)
 
 
@@ -350,7 +350,7 @@ def test_limit_orders_follow_the_rule_of_their_venue(tmp_path: Path, venue: str,
         ({"quantities": []}, r"quantities must be one or more strictly ascending integers, was \[\]"),
         ({"quantities": [40, 20]}, r"quantities must be one or more strictly ascending integers, was \[40, 20\]"),
         ({"quantities": [0, 20]}, "quantities must be a positive integer, was 0"),
-        ({"quantities": 20}, "quantities must be a list of positive integers, was 20"),
+        ({"quantities": 20}, "quantities must be a list of numbers, was 20"),
         ({"side": "short"}, "side must be one of buy, sell, was 'short'"),
         ({"orders": []}, "orders must be market, limit or both, was empty"),
         ({"orders": ["stop"]}, "orders must be one of market, limit, was 'stop'"),

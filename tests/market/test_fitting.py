@@ -203,7 +203,7 @@ def test_quantities_that_most_books_cannot_fill_are_left_out() -> None:
     assert fit.quantities == tuple(range(1, 9))
     assert list(fit.counts) == [60] * 6 + [30] * 2
     assert fit.short == 31
-    assert "quantities above 8 dropped: fewer than 50% of the books are deep enough" in fit.warnings
+    assert "quantities above 8 shares dropped: fewer than 50% of the books are deep enough" in fit.warnings
 
 
 def test_negative_variances_inside_the_range_are_said() -> None:
@@ -211,7 +211,7 @@ def test_negative_variances_inside_the_range_are_said() -> None:
     quantities = np.arange(3, 11)
     fit = fit_all(square_wave(0.2 * quantities**2 - 0.5 * quantities, 40) - quantities, quantities)
     np.testing.assert_allclose(fit.variance, (-0.5, 0.2), atol=1e-9)
-    assert "the fitted variance is negative from 1 to 2 shares" in fit.warnings
+    assert "the fitted variance is negative from 1 share to 2 shares" in fit.warnings
     fine = fit_all(square_wave(0.2 * quantities**2 + 0.5 * quantities, 40) - quantities, quantities)
     assert fine.warnings == ()
 

@@ -18,7 +18,7 @@ from instruments import instrument_of
 from market_files import ITCH_NAME, itch_bytes, random_messages
 from riskroute.core.errors import DataError, InputError
 from riskroute.core.instrument import Instrument
-from riskroute.market import importing
+from riskroute.market import importing, recordings
 from riskroute.market.calibration import calibrate
 from riskroute.market.clock import TimeWindow
 from riskroute.market.importing import import_files
@@ -400,3 +400,24 @@ def test_days_of_files_of_fixed_days_are_apart(tmp_path: Path) -> None:
             assert first <= stamps.min() <= stamps.max() < end  # type: ignore[operator]
         assert store.events(each).height > store.snapshots(each).height > 0
         assert each.notes["outside"] > 0
+
+
+def test_few_files_are_open_however_many_days(imported: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    open_now: set[int] = set()
+    most = 0
+
+    class Stream(recordings._ParquetStream):
+        def add(self, frame: polars.DataFrame) -> None:
+            nonlocal most
+            open_now.add(id(self))
+            most = max(most, len(open_now))
+            super().add(frame)
+
+        def close(self) -> None:
+            open_now.discard(id(self))
+            super().close()
+
+    monkeypatch.setattr(recordings, "_ParquetStream", Stream)
+    found = imported([Row(OPEN + k * 24 * HOUR, 9.0, 10.0) for k in range(40) if k % 7 < 5])
+    assert len(found) == 30
+    assert most == 1

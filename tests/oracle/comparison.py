@@ -64,7 +64,7 @@ def played(
         kept=kept,
         backend=Backend("local", 1),
         train=0,
-        shares=list(given.shares),
+        quantities=list(given.shares),
         horizon=given.horizon,
         latency_ms=given.latency_ms,
         protection=given.protection,
@@ -109,7 +109,7 @@ def disagreements(tables: Any, market: Market, given: Conditions, zone: str) -> 
     for fill in tables.fills.iter_rows(named=True):
         fills.setdefault((fill["router"], fill["number"]), []).append(fill)
     for row in tables.orders.filter(pl.col("router").is_in([*ROUTERS, Post.name])).iter_rows(named=True):
-        order = Order(row["time"], row["sign"], row["shares"], row["horizon"])
+        order = Order(row["time"], row["sign"], row["quantity"], row["horizon"])
         wrong = _within_hours(order, given, zone)
         mid = market.mid(order.time)
         if mid is None or abs(row["mid"] - mid) > 1e-12 * mid:
@@ -133,7 +133,7 @@ def _costs(row: dict[str, Any], fills: list[dict[str, Any]], market: Market, ord
             mine[fill.time, fill.venue, round(fill.price, 9)] += fill.shares
         for each in fills:
             place = "" if each["estimated"] else each["place"]
-            theirs[each["time"], place, round(each["price"], 9)] += each["shares"]
+            theirs[each["time"], place, round(each["price"], 9)] += each["quantity"]
         if mine != theirs:
             return [f"fills {sorted((theirs - mine).items())}, expected {sorted((mine - theirs).items())}"]
     wrong = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from pathlib import Path
 from typing import Any
 
@@ -71,15 +72,18 @@ def test_a_day_of_quotes(symbol: str, tmp_path: Path) -> None:
 def test_bitcoin_at_two_venues(tmp_path: Path) -> None:
     """The spot's bid is forty dollars above the perpetual's ask, so that taking coins is better than the mid."""
     for name in ("spot", "usdm"):
-        options = ReadingOptions(("BTCUSDT",), venue=name.upper())
+        # the spot's file ends seconds after midnight
+        options = ReadingOptions(("BTCUSDT",), venue=name.upper(), date=dt.date(2024, 8, 8))
         import_files([real(f"binance/{name}_btcusdt_20240808.gz")], tmp_path / "books", options)
+    for path in (tmp_path / "books").glob("*2024-08-09*"):  # a second of the next day: too short for orders
+        path.unlink()
     conditions = Conditions("none", 50.0, 0.0, (500_000,), None, orders=24)
     for fee in (Charge(), Charge(bps=10.0)):
         tables, wrong = compared(tmp_path / "books", conditions, "UTC", (fee, fee), units=100_000)
         assert wrong == []
     mine = tables.orders.filter(pl.col("router") == "sweep")
     assert mine.height == 24
-    value = mine["mid"] * mine["shares"]
+    value = mine["mid"] * mine["quantity"]
     assert -3 < (1e4 * (mine["cost"] - mine["fees"]) / value).mean() < -1  # bps; half of forty dollars is 3
     assert (1e4 * mine["fees"] / value).to_list() == pytest.approx(
         [10.0] * 24, rel=0.002

@@ -104,7 +104,7 @@ def changed(path: str, value: Any) -> dict[str, Any]:
             "unknown field 'extra' in the books; fields are venues, pools, features, instrument, symbol, tick, "
             "protection, order, side, quantity, shares, lot, horizon, time",
         ),
-        (TWO_VENUES, {"shares": 0}, "shares must be a positive integer, was 0"),
+        (TWO_VENUES, {"shares": 0}, "quantity must be a positive multiple of 1 share, the lot, was 0"),
         (TWO_VENUES, {"side": "short"}, "side must be one of buy, sell, was 'short'"),
         (TWO_VENUES, {"horizon": -1}, "horizon must be a number of at least 0, was -1"),
         ({"venues": {"A": {"bids": [[10.0, 5]]}}}, {}, "books must show at least one bid and one ask"),

@@ -146,7 +146,7 @@ def test_a_sweep_is_the_best_of_all_splits_or_takes_better_prices_first(
 def test_shares_beyond_the_displayed_depth_are_counted(plan: Plan, estimated: int) -> None:
     """1,050 shares are bid for, 650 of them at A."""
     decision = price_decision(sale(100_000), plan)
-    assert decision.estimated_shares == decision.to_json()["estimated_shares"] == estimated
+    assert decision.estimated_shares == decision.to_json()["estimated_quantity"] == estimated
     (warning,) = decision.warnings
     assert f"{estimated:,} of 100,000 shares are beyond the displayed depth: their price is an estimate" in warning
 
@@ -202,7 +202,7 @@ def test_children_have_their_prices_and_fees() -> None:
         DecisionChild("take", "B", 50, None, "-0.002 per share"),
     )
     first = decision.to_json()["children"][0]
-    assert first == {"kind": "ping", "place": "Q", "shares": 10, "limit": 10.01, "fee": "0.002 per share"}
+    assert first == {"kind": "ping", "place": "Q", "quantity": 10, "limit": 10.01, "fee": "0.002 per share"}
 
 
 @pytest.mark.parametrize(("bid", "word"), [(10.02, "locked"), (10.03, "crossed")])

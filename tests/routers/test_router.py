@@ -130,7 +130,7 @@ def test_a_state_must_be_a_dictionary() -> None:
         ({"take": {"C": 100}}, "take place must be one of A, B, was 'C'"),
         ({"dark": {"A": 100}}, "dark place must be one of P, Q, was 'A'"),
         ({"limit": {"A": -1}}, "limit shares of A must be a non-negative integer, was -1"),
-        ({"take": {"A": 200, "B": 200}}, "child orders total 400 shares, expected at most 300"),
+        ({"take": {"A": 200, "B": 200}}, "child orders total 400 shares, expected at most 300 shares"),
         ({"take": {"A": 1}, "take_limits": {"B": 10.0}}, "take_limits venue must be one of A, was 'B'"),
         ({"rest": "wait"}, "rest must be one of sweep, touch, venue:NAME, post:NAME, was 'wait'"),
         ({"rest": "post:C"}, "venue of rest must be one of A, B, was 'C'"),
@@ -147,7 +147,7 @@ def test_pools_in_turn_are_pinged_with_the_remainder() -> None:
     plan = Plan("order", dark={"P": 300, "Q": 300}, in_turn=True)
     assert plan.sent == 0
     assert plan.checked(sale()) is plan
-    with pytest.raises(InputError, match=r"^child orders total 600 shares, expected at most 300$"):
+    with pytest.raises(InputError, match=r"^child orders total 600 shares, expected at most 300 shares$"):
         Plan("order", dark={"P": 300, "Q": 300}).checked(sale())
 
 

@@ -108,7 +108,7 @@ def test_an_empty_pool_stays_empty() -> None:
     [
         ({"presence": 1.1}, "presence of P must be a number of at least 0 and of at most 1, was 1.1"),
         ({"tail": 0.0}, "tail of P must be a number above 0, was 0"),
-        ({"largest": 10}, "largest of P must be an integer of at least 100, was 10"),
+        ({"largest": 10}, "largest of P must be a number of at least 100, was 10"),
         ({"name": "<P>"}, "name of a pool must be a name"),
     ],
 )

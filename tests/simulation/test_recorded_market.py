@@ -101,6 +101,8 @@ def test_pools_limit_orders_and_fees() -> None:
     walked = [market.trades(ChildOrder(kind="take", place="A", **about), SECOND, SECOND) for _ in range(2)]  # type: ignore[arg-type]
     assert len(walked[0]) == 5
     assert walked[1] == []  # taken already
-    assert (market.fee("A", "take"), market.fee("A", "limit"), market.fee("POOL", "dark")) == (3_000_000, 0, 1_000_000)
+    taken, posted = (ChildOrder(kind=kind, place="A", **about) for kind in ("take", "limit"))  # type: ignore[arg-type]
+    fees = [market.fee(child, [(NANO, 2)]) for child in (taken, posted, dark)]
+    assert fees == [2 * 3_000_000, 0, 2 * 1_000_000]
     rested = market.trades(ChildOrder(kind="dark_rest", place="POOL", **about), 0, 600 * SECOND)  # type: ignore[arg-type]
     assert [time for time, _, _ in rested] == sorted(time for time, _, _ in rested)

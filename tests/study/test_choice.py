@@ -105,14 +105,14 @@ def test_the_reason_and_its_words(reason: str) -> None:
     )
     expected = {
         "beats": "it saved 0.40 bps per order against the benchmark rule sweep (95 % CI 0.20 to 0.60; p = 0.010 by "
-        "Hansen's test over all routers): $0.400 per order, $0.400 per 1,000 orders ($0.200 to $0.600).",
+        "Hansen's test over all routers): 0.400 USD per order, 0.400 USD per 1,000 orders (0.200 USD to 0.600 USD).",
         "worse": "cost 0.40 bps per order more than sweep (95 % CI 0.20 to 0.60); it is significantly worse.",
         "riskier": "with the charge for risk it is worse, 2.30 bps against 2.20 bps.",
         "no headroom": "there is no headroom: even perfect foresight would have saved only 0.06 bps per order.",
         "chance": "the best of this many routers may do that by chance (p = 0.200).",
         "too little": "(95 % CI -0.03 to 0.05); even the largest saving in the interval is too small to matter.",
         "too few orders": "too few orders to tell (minimum detectable saving 0.31 bps).",
-        "queues": "($0.200 to $0.600); but not with both the pessimistic and the optimistic queue model. Queue "
+        "queues": "(0.200 USD to 0.600 USD); but not with both the pessimistic and the optimistic queue model. Queue "
         "positions at BITS are estimates (model power 3), since trades there have no order ids: contextual saves -0.10 "
         "to 0.75 bps between the pessimistic and the optimistic model.",
     }[reason]
@@ -156,7 +156,7 @@ def test_there_is_no_verdict_where_much_is_estimated() -> None:
     )
     said = case_verdict(case, StudyConfig())
     assert said == (
-        "No verdict for orders of 5,000 shares of AAPL with a 60-second deadline: 57% of the shares are beyond the "
+        "No verdict for orders of 5,000 shares of AAPL with a 60-second deadline: 57% of the volume is beyond the "
         "recorded depth and priced by an estimate. Import more levels or use smaller orders."
     )
     pooled = case_verdict(dataclasses.replace(case, symbol=""), StudyConfig(), pooled=True)
@@ -176,7 +176,7 @@ def test_there_is_no_verdict_where_much_is_estimated() -> None:
 
 def test_estimates_are_counted_in_every_world() -> None:
     """Of 1,000 judged shares 130 are estimated; those of the training days do not count."""
-    rows = {"judged": [True, True, False], "shares": [600, 400, 5000], "estimated": [130, 0, 5000]}
+    rows = {"judged": [True, True, False], "quantity": [600, 400, 5000], "estimated": [130, 0, 5000]}
     assert _estimated_share(pl.DataFrame(rows)) == 0.13
     saved = CaseEstimate(0.4, 0.2, 0.6)
     table = _stress_rows(CaseStressTable("a", "b", 2, (_StressSaving("as usual", 1.0, 1.4, saved, 0.13),)))
@@ -195,7 +195,7 @@ def test_a_small_share_of_estimates_is_said() -> None:
     assert "estimate" not in case_verdict(case, StudyConfig())
     for share, words in ((0.043, "4.3%"), (0.0001, "Less than 0.1%")):
         text = case_verdict(dataclasses.replace(case, estimated_share=share), StudyConfig())
-        assert f"{words} of the shares are beyond the recorded depth and priced by an estimate." in text
+        assert f"{words} of the volume is beyond the recorded depth and priced by an estimate." in text
 
 
 def test_the_answer_says_that_days_are_synthetic() -> None:
@@ -230,7 +230,16 @@ def played(days: int = 4, orders: int = 48) -> tuple[pl.DataFrame, pl.DataFrame]
         for number in range(orders):
             spread = float(1 + number % 3)
             common = {"seed": 0, "symbol": "QVEX", "day": f"2019-03-0{4 + day}", "number": number}
-            more = {"block": number // 4, "judged": day > 0, "shares": 100, "mid": 10.0, "foreseen": 0.0, "impact": 0.0}
+            more = {
+                "block": number // 4,
+                "judged": day > 0,
+                "quantity": 100,
+                "multiplier": 1.0,
+                "currency": "USD",
+                "mid": 10.0,
+                "foreseen": 0.0,
+                "impact": 0.0,
+            }
             cost = float(rng.normal())
             gap = (0.1 if spread == 3 else -0.1) + 0.01 * float(rng.normal())
             rows.append({"router": "sweep", **common, **more, "cost": cost, "exploration": float("nan")})
@@ -320,14 +329,16 @@ def test_a_fixed_split_may_be_cheaper_and_learning_free() -> None:
     assert "no router was better on the training days" in case_verdict(rule, StudyConfig())
 
 
-def test_savings_have_dollars_and_days() -> None:
+def test_savings_have_amounts_and_days() -> None:
     orders, _ = played()
     saved = _saving_of(orders, "contextual", "sweep", seed=0)
-    assert saved.bps.mean == pytest.approx(10 * saved.dollars_per_order.mean)
-    assert saved.dollars_per_day.mean == pytest.approx(48 * saved.dollars_per_order.mean)
+    assert saved.amount_per_order is not None
+    assert saved.amount_per_day is not None
+    assert saved.bps.mean == pytest.approx(10 * saved.amount_per_order.mean)
+    assert saved.amount_per_day.mean == pytest.approx(48 * saved.amount_per_order.mean)
     assert saved.bps.low is not None
-    assert saved.dollars_per_order.low is not None
-    assert 0 < saved.dollars_per_order.low < saved.dollars_per_order.mean
+    assert saved.amount_per_order.low is not None
+    assert 0 < saved.amount_per_order.low < saved.amount_per_order.mean
     turned = _saving_of(orders, "sweep", "contextual", seed=0)
     assert turned.bps.mean == pytest.approx(-saved.bps.mean)
 
@@ -383,5 +394,5 @@ def test_the_surface_says_where_the_saving_is_not_clear() -> None:
         return case_verdict(case, StudyConfig()).rpartition("(")[2]
 
     assert said(clear, clear) == "72 orders each, significant everywhere)."
-    assert said(clear, unclear) == "72 orders each, not always significant with 2 times the shares)."
+    assert said(clear, unclear) == "72 orders each, not always significant with 2 times the liquidity)."
     assert said(unclear, unclear) == "72 orders each, significant nowhere)."

@@ -29,7 +29,7 @@ def squeezed(text: str) -> list[str]:
 
 def test_every_measure_has_a_row_in_the_details() -> None:
     costs = costs_by_router(*two_routers())
-    table = _router_details(costs)
+    table = _router_details(costs, "shares")
     assert table.header == ["measure", "unit", "sweep", "dark-first"]
     assert len(table.rows) == len(fields(RouterCosts)) - 3  # no name, terciles and zone
     rows = {row[0]: row[1:] for row in table.rows}
@@ -44,7 +44,7 @@ def test_thirds_of_the_orders() -> None:
     assert lines[2:] == [
         "sweep spread, bps low 2.00 2.00 1 1.20 - 1.20",
         "sweep time, New York low 12:00 12:00 1 1.20 - 1.20",
-        "sweep shares / depth low 0.250 0.250 1 1.20 - 1.20",
+        "sweep size / depth low 0.250 0.250 1 1.20 - 1.20",
     ]
 
 

@@ -77,7 +77,7 @@ def test_a_patient_sale_by_hand() -> None:
     }
     for name, value in about.items():
         assert getattr(costs, name) == pytest.approx(value, abs=1e-9), name
-    assert (costs.orders, costs.shares, costs.blocks) == (1, 1000, 1)
+    assert (costs.orders, costs.quantity, costs.blocks) == (1, 1000, 1)
     assert costs.sd_bps is costs.fade is costs.ioc_fill_rate is costs.ioc_hit_rate is None
 
 
@@ -173,7 +173,7 @@ def test_a_naive_twin_finds_the_same(seed: int, count: int) -> None:
 def test_costs_are_recomputed_from_fills_alone() -> None:
     orders, _, fills = as_tables(*random_rows(3, 40))
     found = recomputed_cost(orders, fills)
-    cost = (1e4 * orders["cost"] / (orders["shares"] * orders["mid"])).to_list()
+    cost = (1e4 * orders["cost"] / (orders["quantity"] * orders["mid"] * orders["multiplier"])).to_list()
     filled = [one is not None for one in found["cost_bps"]]
     assert found.select(orders.columns[:5]).equals(orders.select(orders.columns[:5]))
     assert any(filled)

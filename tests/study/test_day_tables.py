@@ -9,7 +9,10 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from instruments import instrument_of
 from naive_costs import recomputed_cost
 from riskroute.core.errors import DataError
 from riskroute.core.instrument import Instrument
@@ -18,7 +21,7 @@ from riskroute.market.queue_fills import QueueReplay
 from riskroute.study.backtest import BacktestResult, run_backtest
 from riskroute.study.candidates import Candidate
 from riskroute.study.config import BacktestConfig
-from riskroute.study.day_tables import CHILDREN, FILLS, ORDERS, DayTables
+from riskroute.study.day_tables import CHILDREN, FILLS, ORDERS, DayTables, notional
 from riskroute.study.markets import MarketDay
 from riskroute.study.play import PlayCache, perform_plays, play_routers, play_tasks
 from small_days import HERE
@@ -29,16 +32,16 @@ ALL = ("primary", "nbbo", "spray", "raw-sweep", "static", "clairvoyant", "unifor
 
 @pytest.fixture(scope="module", params=[0.0, 20.0])
 def result(request: pytest.FixtureRequest, dark_days: list[MarketDay]) -> BacktestResult:
-    config = BacktestConfig(shares=(300, 90_000), orders=24, horizon=request.param, routers=ALL, block_minutes=2)
+    config = BacktestConfig(quantities=(300, 90_000), orders=24, horizon=request.param, routers=ALL, block_minutes=2)
     return run_backtest("dark", dark_days, config, backend=HERE)
 
 
 def test_fills_of_every_order_sum_to_its_shares(result: BacktestResult) -> None:
     orders, fills = result.tables.orders, result.tables.fills
-    sums = orders.join(fills.group_by(KEY).agg(filled=pl.col("shares").sum()), on=KEY, how="left")
+    sums = orders.join(fills.group_by(KEY).agg(filled=pl.col("quantity").sum()), on=KEY, how="left")
     assert sums.height == orders.height == len(result.candidates) * 48
-    assert (sums["shares"] == sums["filled"]).all()
-    beyond = fills.filter("estimated").group_by(KEY).agg(beyond=pl.col("shares").sum())
+    assert (sums["quantity"] == sums["filled"]).all()
+    beyond = fills.filter("estimated").group_by(KEY).agg(beyond=pl.col("quantity").sum())
     counted = orders.join(beyond, on=KEY, how="left")
     assert (counted["estimated"] == counted["beyond"].fill_null(0)).all()
     assert counted["estimated"].sum() > 0
@@ -47,14 +50,14 @@ def test_fills_of_every_order_sum_to_its_shares(result: BacktestResult) -> None:
 def test_children_are_what_their_fills_say(result: BacktestResult) -> None:
     children, fills = result.tables.children, result.tables.fills
     money = fills.group_by(*KEY, "child").agg(
-        shares=pl.col("shares").sum(),
-        paid=(pl.col("shares") * pl.col("price")).sum(),
-        fees=(pl.col("shares") * pl.col("fee")).sum(),
+        quantity=pl.col("quantity").sum(),
+        paid=(pl.col("quantity") * pl.col("price")).sum(),
+        fees=(pl.col("quantity") * pl.col("fee")).sum(),
         latest=pl.col("time").max(),
         soonest=pl.col("time").min(),
     )
     both = children.join(money, on=[*KEY, "child"], how="left")
-    assert (both["filled"] == both["shares"].fill_null(0)).all()
+    assert (both["filled"] == both["quantity"].fill_null(0)).all()
     assert (both["filled"] <= both["sent"]).all()
     some = both.filter(pl.col("filled") > 0)
     assert (some["filled"] * some["price"] - some["paid"]).abs().to_numpy().max() < 1e-6
@@ -67,9 +70,9 @@ def test_children_are_what_their_fills_say(result: BacktestResult) -> None:
 def test_costs_are_those_of_the_fills(result: BacktestResult) -> None:
     orders, fills = result.tables.orders, result.tables.fills
     again = orders.join(recomputed_cost(orders, fills), on=KEY)
-    bps = 1e4 * again["cost"] / (again["shares"] * again["mid"])
+    bps = 1e4 * again["cost"] / (again["quantity"] * again["mid"])
     assert (bps - again["cost_bps"]).abs().to_numpy().max() < 1e-9
-    fees = orders.join(fills.group_by(KEY).agg(paid=(pl.col("shares") * pl.col("fee")).sum()), on=KEY)
+    fees = orders.join(fills.group_by(KEY).agg(paid=(pl.col("quantity") * pl.col("fee")).sum()), on=KEY)
     assert (fees["fees"] - fees["paid"]).abs().to_numpy().max() < 1e-9
 
 
@@ -84,7 +87,7 @@ def test_nothing_trades_before_it_could_arrive_or_long_after_the_horizon(result:
 
 def test_all_routers_have_the_same_orders(result: BacktestResult) -> None:
     """Moments, sides, sizes, mids and blocks are not the router's: nobody is compared on other orders."""
-    shared = ["time", "sign", "shares", "horizon", "mid", "bid", "ask", "depth", "block", "judged", "end_mid"]
+    shared = ["time", "sign", "quantity", "horizon", "mid", "bid", "ask", "depth", "block", "judged", "end_mid"]
     first, *others = (one.sort(KEY) for _, one in result.tables.orders.group_by("router", maintain_order=True))
     for other in others:
         assert first.select(KEY[1:] + shared).equals(other.select(KEY[1:] + shared), null_equal=True)
@@ -95,8 +98,8 @@ def test_the_impact_is_that_of_the_block(dark_days: list[MarketDay], result: Bac
     day = dark_days[0]
     mine = result.tables.orders.filter((pl.col("router") == "sweep") & (pl.col("day") == str(day.date)))
     kinds = pl.col("kind").is_in(["take", "sweep"])
-    taken = dict(result.tables.fills.filter(kinds).group_by(KEY).agg(pl.col("shares").sum()).select(
-        pl.struct(pl.col(KEY)).map_elements(str, pl.String), "shares").iter_rows())  # fmt: skip
+    taken = dict(result.tables.fills.filter(kinds).group_by(KEY).agg(pl.col("quantity").sum()).select(
+        pl.struct(pl.col(KEY)).map_elements(str, pl.String), "quantity").iter_rows())  # fmt: skip
     prepared, first = day.load(), int(mine["time"].to_numpy().min())
     assert isinstance(prepared.queue, QueueReplay)
     for row in mine.head(8).to_dicts():
@@ -169,3 +172,25 @@ def test_tasks_that_take_long_are_begun_first_and_results_keep_their_places(
     twin = dataclasses.replace(tasks[1], days=(dataclasses.replace(dark_days[0], instrument=Instrument("TWIN")),))
     assert cache.has(tasks[1])
     assert not cache.has(twin)
+
+
+@given(
+    st.sampled_from(["1", "0.01", "0.00001", "1e-8", "0.25", "2.5", "100"]),
+    st.integers(0, 10**9),
+    st.sampled_from([1, 50]),
+)
+@settings(max_examples=100, deadline=None)
+def test_tables_become_natural_with_one_rounding(unit: str, count: int, multiplier: int) -> None:
+    one = instrument_of("S", unit=unit, multiplier=multiplier, quantity="BTC", currency="USDT")
+    amounts = {name: [3.0] for name in ("foreseen", "cost", "fees", "impact", "exploration")}
+    orders = pl.DataFrame({"quantity": [float(count)], "mid": [7.0], "multiplier": [1.0]} | amounts)
+    children, fills = pl.DataFrame({"sent": [float(count)], "fee": [2.0]}), pl.DataFrame({"estimated": [True]})
+    found = DayTables(orders, children, fills.with_columns(fee=0.5, quantity=float(count))).natural(one)
+    assert found.orders["quantity"][0] == found.children["sent"][0] == found.fills["quantity"][0]
+    assert found.orders["quantity"][0] == float(count * one.unit)
+    assert found.orders["cost"][0] == pytest.approx(3.0 * float(unit) * multiplier, rel=1e-15)
+    assert found.children["fee"][0] == pytest.approx(2.0 * float(unit) * multiplier, rel=1e-15)
+    assert (found.fills["fee"][0], found.fills["estimated"][0]) == (0.5 * multiplier, True)
+    assert found.orders.select("multiplier", "currency").row(0) == (multiplier, "USDT")
+    value = found.orders.select(notional()).item()
+    assert value == pytest.approx(count * 7.0 * one.value, rel=1e-15)

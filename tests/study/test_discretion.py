@@ -26,7 +26,7 @@ def day(half_hour: rr.market.RecordingStore, tmp_path_factory: pytest.TempPathFa
 
 def test_discretion_saves_children_from_the_latency(day: MarketDay) -> None:
     """With half a second on the way, a limit of what was seen loses shares that one with room still gets."""
-    config = BacktestConfig(shares=(300,), orders=60, latency_ms=500.0)
+    config = BacktestConfig(quantities=(300,), orders=60, latency_ms=500.0)
     candidates = [
         Candidate("sweep", "sweep"),
         Candidate("sweep, 50 ticks", "sweep", {"discretion": 50}),

@@ -26,7 +26,9 @@ from riskroute.study.statistics import PairedDifference
 from riskroute.study.verdict import backtest_verdict
 
 HERE = Backend("local", 1)
-CONFIG = BacktestConfig(shares=(300,), orders=24, horizon=10.0, hours="10:57-11:24", routers=("delay+sweep", "sweep"))
+CONFIG = BacktestConfig(
+    quantities=(300,), orders=24, horizon=10.0, hours="10:57-11:24", routers=("delay+sweep", "sweep")
+)
 
 
 @pytest.fixture(scope="module")
@@ -145,7 +147,7 @@ def test_a_saving_that_depends_on_the_model_is_not_confirmed(result: BacktestRes
 
 def test_a_study_shows_them_in_text_json_and_page(days: list[MarketDay], folder: Path, tmp_path: Path) -> None:
     config = StudyConfig(
-        market=str(folder), shares=(300,), horizons=(10.0,), orders=24, hours="10:57-11:24", routers=("spray",)
+        market=str(folder), quantities=(300,), horizons=(10.0,), orders=24, hours="10:57-11:24", routers=("spray",)
     )
     study = rr.Study(**{item.name: getattr(config, item.name) for item in dataclasses.fields(config)})
     played = []

@@ -48,7 +48,7 @@ def test_hours_that_the_books_do_not_have_are_refused(tmp_path: Path) -> None:
 def test_hours_are_those_of_the_zone_of_the_recordings(tmp_path: Path) -> None:
     (day,) = recorded(tmp_path, zone="UTC", hours=AFTERNOON)
     assert day.zone == "UTC"
-    config = BacktestConfig(orders=20, hours="14:10-14:20", horizon=30.0, shares=(100,), routers=("sweep",))
+    config = BacktestConfig(orders=20, hours="14:10-14:20", horizon=30.0, quantities=(100,), routers=("sweep",))
     result = run_backtest("coins", [day], config, backend=HERE)
     orders = result.tables.orders
     first, last = (clock_stamp(day.date, dt.time(14, minute), "UTC") for minute in (10, 20))
@@ -83,7 +83,7 @@ def test_hours_may_cross_midnight_within_a_session(tmp_path: Path) -> None:
     midnight = clock_stamp(day.date, dt.time(0), day.zone)
     assert day.load().books.stamps.min() == midnight - 1200 * SECOND
     words: dict[str, Any] = {"kept": tmp_path / "kept", "backend": HERE, "routers": ["sweep"], "orders": 20}
-    result = rr.backtest(tmp_path / "books", hours="23:50-00:10", shares=100, **words)
+    result = rr.backtest(tmp_path / "books", hours="23:50-00:10", quantities=100, **words)
     times = result.tables.orders["time"]
     assert midnight - 600 * SECOND <= times.min() < midnight < times.max() < midnight + 600 * SECOND  # type: ignore[operator]
     assert "23:50-00:10 London" in str(result)
@@ -106,7 +106,7 @@ def test_a_session_can_be_declared_for_a_study(tmp_path: Path) -> None:
     one = Instrument("TARN", zone="UTC", hours="14:20-14:40", currency="USDT")
     file = tmp_path / "instruments.toml"
     file.write_text('[instruments.TARN]\nzone = "UTC"\nhours = "14:20-14:40"\ncurrency = "USDT"\n')
-    study = rr.Study(market=folder, instruments=file, orders=8, horizons=0, shares=100, routers=("spray",))
+    study = rr.Study(market=folder, instruments=file, orders=8, horizons=0, quantities=100, routers=("spray",))
     assert study.instruments == {"TARN": one}
     (day,) = study.days(kept=tmp_path / "kept", backend=HERE)
     stamps = day.load().books.stamps
@@ -129,7 +129,7 @@ def test_recordings_of_two_zones_do_not_go_together(tmp_path: Path) -> None:
 def test_a_study_shows_the_zone_with_every_time(tmp_path: Path) -> None:
     days = recorded(tmp_path, zone="UTC", hours=AFTERNOON)
     asked = StudyConfig(
-        market="coins", hours="14:00-15:00", orders=16, horizons=(0.0,), shares=(100,), routers=("primary",)
+        market="coins", hours="14:00-15:00", orders=16, horizons=(0.0,), quantities=(100,), routers=("primary",)
     )
     result = study_of(asked).play(days, kept=tmp_path / "kept", backend=HERE)
     (case,) = result.cases
@@ -154,7 +154,7 @@ def test_the_rules_are_those_of_the_market_unless_said_otherwise(tmp_path: Path)
     assert [day.synthetic for day in days] == [False, False, False, True]
     identities = set()
     for asked in (None, "reg-nms", "none"):
-        config = BacktestConfig(orders=2, shares=(100,), protection=asked, routers=("sweep",))
+        config = BacktestConfig(orders=2, quantities=(100,), protection=asked, routers=("sweep",))
         assert day_to_play(stock, config).instrument.protection == (asked or "reg-nms")
         found = run_backtest("m", [stock], config, backend=HERE)
         assert found.protection == found.to_json()["protection"] == (asked or "reg-nms")

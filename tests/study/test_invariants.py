@@ -24,7 +24,7 @@ ANY = (0, 2**62)
 
 @pytest.fixture(scope="module")
 def result(dark_days: list[MarketDay]) -> BacktestResult:
-    config = BacktestConfig(shares=(500, 90_000), orders=12, horizon=5.0, routers=("sweep", "spray"))
+    config = BacktestConfig(quantities=(500, 90_000), orders=12, horizon=5.0, routers=("sweep", "spray"))
     return run_backtest("dark", dark_days, config, backend=HERE)
 
 
@@ -44,13 +44,13 @@ def first(column: str, change: pl.Expr) -> Callable[[pl.DataFrame], pl.DataFrame
 
 
 WRONG = {
-    "a share is lost": ("fills", first("shares", pl.col("shares") - 1), r"fills add up to .* of .* shares"),
+    "a share is lost": ("fills", first("quantity", pl.col("quantity") - 1), r"fills add up to .* of .* units"),
     "money is lost": ("orders", first("cost", pl.col("cost") + 1.0), "fills cost .*, the order"),
     "fees are lost": ("orders", first("fees", pl.col("fees") + 1.0), "fills pay fees of .*, the order"),
-    "an estimate is not counted": ("orders", first("estimated", pl.col("estimated") + 1), "fills estimate 0 shares"),
+    "an estimate is not counted": ("orders", first("estimated", pl.col("estimated") + 1), "fills estimate 0.* units"),
     "a price is negative": ("fills", first("price", -pl.col("price")), "fills cost|a fill has a price of -"),
     "a fill comes before its order": ("fills", first("time", pl.lit(1)), "is earlier than the order"),
-    "a child has other fills": ("children", first("filled", pl.col("filled") + 1), "filled .* shares, its fills"),
+    "a child has other fills": ("children", first("filled", pl.col("filled") + 1), "filled .* units, its fills"),
 }
 
 

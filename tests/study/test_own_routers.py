@@ -103,7 +103,7 @@ def test_orders_too_large_for_a_replay_are_named(kept_days: Path) -> None:
         "backend": HERE,
         "routers": ["sweep"],
     }
-    small, large = (rr.backtest("comparable", shares=shares, **words) for shares in (100, 50_000))
+    small, large = (rr.backtest("comparable", quantities=shares, **words) for shares in (100, 50_000))
     assert "too large" not in small.footprint()
     assert "too large for a replay without market impact" in large.footprint()
 

@@ -49,12 +49,13 @@ def tables(
                 key = {"router": router, "seed": seed, "symbol": "S", "day": "d", "number": number}
                 dollars = shares * MID / 1e4
                 orders.append(key | {
-                    "shares": shares, "mid": MID, "cost": cost * dollars, "foreseen": foreseen * dollars,
+                    "quantity": shares, "multiplier": 1.0, "currency": "USD", "mid": MID,
+                    "cost": cost * dollars, "foreseen": foreseen * dollars,
                     "impact": 0.5 * dollars, "fees": 0.2 * dollars, "block": number // block, "judged": True,
                     "decision_us": 3.0, "exploration": math.nan,
                 })  # fmt: skip
                 parts = (("dark", 0.25), ("limit", 0.25), ("take", 0.5))
-                fills += [key | {"kind": kind, "shares": int(part * shares), "estimated": kind == estimated}
+                fills += [key | {"kind": kind, "quantity": int(part * shares), "estimated": kind == estimated}
                           for kind, part in parts]  # fmt: skip
     return DayTables(pl.DataFrame(orders), pl.DataFrame(), pl.DataFrame(fills))
 
@@ -83,7 +84,14 @@ def test_a_small_table_by_hand() -> None:
 
 
 def test_the_variance_is_of_what_was_not_foreseen_among_orders_of_one_size() -> None:
-    rows = {"shares": [100, 100, 300, 300], "mid": MID, "cost": [0.1, 0.3, 2.0, 2.6], "foreseen": 0.0, "impact": 0.0}
+    rows = {
+        "quantity": [100, 100, 300, 300],
+        "multiplier": 1.0,
+        "mid": MID,
+        "cost": [0.1, 0.3, 2.0, 2.6],
+        "foreseen": 0.0,
+        "impact": 0.0,
+    }
     # 1 and 3 bps, then 6.667 and 8.667: both variances are 2, and the sizes make no risk
     assert objective_cost(pl.DataFrame(rows), 0.5) == pytest.approx((1 + 3 + 20 / 3 + 26 / 3) / 4 + 0.5 * 2)
     known = pl.DataFrame(rows).with_columns(foreseen="cost")
@@ -167,7 +175,7 @@ def test_there_is_no_verdict_where_much_is_estimated() -> None:
     )
     assert found.router_to_use is None
     assert backtest_verdict(found) == (
-        "No verdict: 50% of the shares are beyond the recorded depth and priced by an estimate. Import more levels or "
+        "No verdict: 50% of the volume is beyond the recorded depth and priced by an estimate. Import more levels or "
         "use smaller orders."
     )
     assert backtest_verdict(found, synthetic=True).endswith("priced by an estimate. Use smaller orders.")
@@ -251,7 +259,7 @@ def test_a_price_of_risk_in_dollars_charges_the_same() -> None:
 
 @pytest.fixture(scope="module")
 def result(dark_days: list[MarketDay], tmp_path_factory: pytest.TempPathFactory) -> BacktestResult:
-    config = BacktestConfig(orders=16, shares=(400,), seeds=2, routers=("static", "thompson"), block_minutes=1)
+    config = BacktestConfig(orders=16, quantities=(400,), seeds=2, routers=("static", "thompson"), block_minutes=1)
     cache = PlayCache(tmp_path_factory.mktemp("played"))
     found = run_backtest("dark", dark_days, config, backend=HERE, cache=cache)
     assert all(cache.has(task) for task in play_tasks(found.candidates, dark_days, config))
@@ -264,7 +272,7 @@ FIELDS = ("cost_bps", "se_bps", "objective_bps", "sd_bps", "es95_bps", "fees_bps
 
 def test_json_has_what_programs_read(result: BacktestResult) -> None:
     whole = json.loads(json.dumps(result.to_json()))
-    assert whole["config"]["shares"] == [400]
+    assert whole["config"]["quantities"] == [400]
     assert whole["config"]["days"] == [day.name for day in result.days]
     assert whole["config"]["parameters"]["static"].keys() == {"take", "dark", "rest"}
     assert (whole["synthetic"], whole["protection"], whole["config"]["zone"]) == (True, "reg-nms", "America/New_York")
@@ -332,17 +340,19 @@ def test_what_was_played_is_not_played_again(dark_days: list[MarketDay], tmp_pat
 
 def test_every_size_has_a_comparison_of_its_own(dark_days: list[MarketDay], tmp_path: Path) -> None:
     """Pooled, small orders would hide what large ones cost."""
-    config = BacktestConfig(orders=12, shares=(100, 4000), routers=("spray",), block_minutes=2)
+    config = BacktestConfig(orders=12, quantities=(100, 4000), routers=("spray",), block_minutes=2)
     cache = PlayCache(tmp_path / "played")
     both = run_backtest("dark", dark_days, config, backend=HERE, cache=cache)
     assert list(both.comparisons) == [100, 4000]
-    with pytest.raises(InputError, match=r"comparison needs one order size, got 100, 4000 shares; use comparisons"):
+    with pytest.raises(
+        InputError, match=r"comparison needs one order size, got 100 shares, 4,000 shares; use comparisons"
+    ):
         _ = both.comparison
     judged = order_costs_bps(both.tables.orders.filter("judged"))
     for size, found in both.comparisons.items():
         assert found.orders == 6
         for name, one in found.routers.items():
-            mine = judged.filter((pl.col("router") == name) & (pl.col("shares") == size))
+            mine = judged.filter((pl.col("router") == name) & (pl.col("quantity") == size))
             assert one.cost_bps == pytest.approx(mine["cost_bps"].mean())
     small, large = (found.routers["sweep"].cost_bps for found in both.comparisons.values())
     assert small < large

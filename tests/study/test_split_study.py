@@ -33,7 +33,7 @@ from riskroute.study.split_study import SplitStudyOrder, _best_single, _measure_
 
 TEMPLATE = config_template("split-study")
 SMALL = """
-shares = [4]
+quantities = [4]
 risk_tolerances = [2.0]
 train = "10:40-10:50"
 test = "10:50-11:00"
@@ -68,7 +68,7 @@ def summary_of(folder: Path) -> Any:
 def test_a_bad_file_exits_with_two_and_leaves_nothing(
     study: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for text in ("shares = -1", "shares = [", 'data = "nowhere"', with_books_of(study, 'market = ["XABC"]')):
+    for text in ("quantities = -1", "quantities = [", 'data = "nowhere"', with_books_of(study, 'market = ["XABC"]')):
         (tmp_path / "study.toml").write_text(f'train = "10:40-10:44"\ntest = "10:44-10:48"\n{text}')
         assert command(["split-study", str(tmp_path / "study.toml"), "--out", str(tmp_path / "out")]) == 2
         assert len(capsys.readouterr().err.strip().splitlines()) == 1
@@ -183,7 +183,7 @@ def test_every_number_of_the_report_is_in_the_json(study: Path) -> None:
     values = np.array(sorted({*known, *(100 * value for value in known)}))  # percentages
     said = re.findall(r"(?<![A-Za-z²])\d[\d,]*(?:\.\d+)?(?:e-?\d+)?", text)
     assert len(said) > 100
-    fixed = {5.0, 1000.0, 1.0}  # expected shortfall at 5 %, per 1,000 shares, list numbers
+    fixed = {5.0, 1.0}  # expected shortfall at 5 %, list numbers
     for word in said:
         number = float(word.replace(",", ""))
         mantissa, _, power = word.replace(",", "").partition("e")
@@ -242,7 +242,7 @@ def data_of(config: dict[str, Any], study: Path) -> SplitStudyOrder:
     """The market of a study, prepared for the first order size."""
     made = tomllib.loads(with_books_of(study, 'train = "10:40-10:50"\ntest = "10:50-11:00"\nrepeats = 3'))
     wanted = split_config(made | {"dark": tomllib.loads(TEMPLATE)["dark"]} | config)
-    return _prepare_order(wanted, _study_data(wanted, study), wanted.shares[0])
+    return _prepare_order(wanted, _study_data(wanted, study), wanted.quantities[0])
 
 
 def test_hidden_sizes_differ_between_parts_and_repeats(study: Path) -> None:
@@ -298,7 +298,7 @@ def test_a_killed_study_leaves_no_report(study: Path, tmp_path: Path) -> None:
 
 
 LARGE = """
-shares = 1000
+quantities = 1000
 risk_tolerances = 0.02
 limit = ["XNAS", "XBOS", "XPSX"]
 train = "10:40-10:48"

@@ -11,6 +11,7 @@ import pytest
 
 from riskroute import InputError
 from riskroute.cli.app import run_app as command
+from riskroute.core.instrument import SHARES
 from riskroute.study.config import config_template, split_config
 
 TEMPLATE = config_template("split-study")
@@ -34,14 +35,14 @@ def test_init_writes_it_once(tmp_path: Path, capsys: pytest.CaptureFixture[str])
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"shares": -3}, "shares must be an integer of at least 2, was -3"),
-        ({"shares": []}, "shares must hold at least one value, was empty"),
+        ({"quantities": -3}, "quantities must be positive numbers, was -3"),
+        ({"quantities": []}, "quantities must hold at least one number, was empty"),
         ({"side": "hold"}, "side must be one of sell, buy, was 'hold'"),
         ({"train": "noon"}, "train must be two times such as 11:00-13:00, was 'noon'"),
         ({"train": "12-12"}, "train must be two different times, was '12-12'"),
         ({"train": "11-13"}, "test must not overlap train"),
         ({"train": "11:00Z-12:00"}, "train must be two times without a zone"),
-        ({"shares": [1]}, "shares must be an integer of at least 2, was 1"),
+        ({"quantities": [0]}, "quantities must be positive numbers, was 0"),
         ({"policies": ["rize"]}, "policies must be one of .* was 'rize'"),
         ({"policies": []}, "policies must hold at least one value, was empty"),
         ({"horizon": 1}, "horizon must be an integer"),
@@ -51,7 +52,6 @@ def test_init_writes_it_once(tmp_path: Path, capsys: pytest.CaptureFixture[str])
             "x: presence must be a number of at least 0 and of at most 1",
         ),
         ({"dark": [{"name": "x"}]}, r"dark\[0\].presence is missing"),
-        ({"shares": 7, "lot": 2}, "shares must be a multiple of the lot of 2, was 7"),
         ({"data": ["synthetic", "x"]}, "data must be 'synthetic' alone, one folder or some files, was synthetic, x"),
         ({"bucket_minutes": 100}, "train must last 2 to 5,000 buckets of 100 minutes, was 80 minutes"),
         ({"bucket_minutes": 0.0001}, "train must last 2 to 5,000 buckets of 0.0001 minutes, was 80 minutes"),
@@ -68,4 +68,9 @@ def test_bad_configurations_are_one_line(values: dict[str, Any], message: str) -
 
 @pytest.mark.parametrize(("shares", "lot"), [(10, 1), (100, 1), (1000, 10), (997, 1), (120, 2), (5000, 50)])
 def test_lots_keep_orders_small(shares: int, lot: int) -> None:
-    assert split_config({}).lot_of(shares) == lot
+    assert split_config({}).lot_of(shares, SHARES) == lot
+
+
+def test_an_order_must_be_a_multiple_of_the_lot() -> None:
+    with pytest.raises(InputError, match="quantities must be multiples of the lot, 2 shares, was 7 shares"):
+        split_config({"quantities": 7, "lot": 2}).lot_of(7, SHARES)

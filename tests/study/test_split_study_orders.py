@@ -48,7 +48,7 @@ def books_of(folder: Path, venue: str, present: Sequence[int], *, size: int = 50
 
 def prepared_books(folder: Path, *venues: Path, **values: Any) -> SplitStudyOrder:
     config = split_config({"data": [str(path) for path in venues], **HOURS} | values)
-    return _prepare_order(config, _study_data(config, folder / "out"), config.shares[0])
+    return _prepare_order(config, _study_data(config, folder / "out"), config.quantities[0])
 
 
 def test_slots_without_books_are_left_out_and_named(tmp_path: Path) -> None:
@@ -57,21 +57,21 @@ def test_slots_without_books_are_left_out_and_named(tmp_path: Path) -> None:
     seldom = books_of(tmp_path, "XAAC", [*range(5), *range(10, 20)])
     later = books_of(tmp_path, "XAAD", range(10))
     thin = books_of(tmp_path, "XAAE", always, size=3)
-    found = prepared_books(tmp_path, *whole, seldom, later, thin, shares=20, lot=5)
+    found = prepared_books(tmp_path, *whole, seldom, later, thin, quantities=20, lot=5)
     assert found.slots == ["XAAA", "XAAB"]
     assert found.unused == {
         "XAAC": "books at 50% of the sample times in the train hours, 95% are needed",
         "XAAD": "books at 0% of the sample times in the test hours, 50% are needed",
-        "XAAE": "books for 3 shares, fewer than a lot of 5",
+        "XAAE": "books for 3 shares, fewer than a lot of 5 shares",
     }
     with pytest.raises(DataError, match=r"expected at least two usable slots, got 1 \(XAAC: books at 50%"):
-        prepared_books(tmp_path, whole[0], seldom, shares=20)
-    with pytest.raises(DataError, match=r"expected slots with room for 120 shares together, got 100 \(XAAA 50"):
-        prepared_books(tmp_path, *whole, shares=120)
-    with pytest.raises(InputError, match="cap of XAAA must be at least one lot of 5, was 4"):
-        prepared_books(tmp_path, *whole, shares=20, lot=5, caps={"XAAA": 4})
+        prepared_books(tmp_path, whole[0], seldom, quantities=20)
+    with pytest.raises(DataError, match=r"expected slots with room for 120 shares together, got 100 shares \(XAAA 50"):
+        prepared_books(tmp_path, *whole, quantities=120)
+    with pytest.raises(InputError, match="cap of XAAA must be at least one lot of 5 shares, was 4"):
+        prepared_books(tmp_path, *whole, quantities=20, lot=5, caps={"XAAA": 4})
     with pytest.raises(InputError, match=r"expected at least two slots, got XAAA; limit = \[\.\.\] or \[\[dark\]\]"):
-        prepared_books(tmp_path, whole[0], shares=20)
+        prepared_books(tmp_path, whole[0], quantities=20)
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +80,7 @@ def result(tmp_path_factory: pytest.TempPathFactory) -> SplitStudyResult:
     folder = tmp_path_factory.mktemp("tiny")
     venues = [books_of(folder, name, range(20), later=2.0) for name in ("XAAA", "XAAB")]
     small: dict[str, Any] = {
-        "shares": 20,
+        "quantities": 20,
         "horizon": 10,
         "runs": 1,
         "policies": ["adaptive", "uniform"],
@@ -122,6 +122,8 @@ def test_a_report_holds_whatever_its_names_are(result: SplitStudyResult, tmp_pat
     for number, more in enumerate(({}, names)):
         changed = {"adaptive": "ZZZZ"}  # names in the configuration are checked: those of the findings are not
         found = {key: renamed(renamed(plain_result[key], changed), more) for key in ("market", "orders")}
+        for order in found["orders"]:
+            order["instrument"]["symbol"] = "ACME"  # instruments check their names
         page, text = write_split_page(from_plain(SplitStudyResult, plain_result | found), tmp_path / str(number))
         pages.append(Page(page.read_text()))
         texts.append(text.read_text().split("## Settings")[0])
@@ -148,7 +150,7 @@ def test_a_report_says_where_levels_are_missing(result: SplitStudyResult, tmp_pa
         deep.write_csv(tmp_path / f"{name}_20190327.csv")
     files = sorted(tmp_path.glob("*.csv"))
     import_files(files, tmp_path / "books", ReadingOptions(depth=1))
-    small: dict[str, Any] = {"shares": 20, "horizon": 10, "runs": 1, "policies": ["uniform"], "levels": 1}
+    small: dict[str, Any] = {"quantities": 20, "horizon": 10, "runs": 1, "policies": ["uniform"], "levels": 1}
     study = SplitStudy(data=str(tmp_path / "books"), **HOURS, **small)
     found = study.run(out=tmp_path / "out", backend=Backend("local", 1))
     said = "40 of 40 snapshots of XAAB_ACME_2019-03-27 had more levels on a side than the 1 kept."
@@ -163,7 +165,7 @@ def test_books_too_thin_to_test_on_are_named(tmp_path: Path) -> None:
     deep, other = (books_of(tmp_path, name, range(20)) for name in ("XAAA", "XAAB"))
     lines = other.read_text().splitlines()
     other.write_text("\n".join([*lines[:21], *(line.replace(",50,", ",2,") for line in lines[21:])]) + "\n")
-    found = prepared_books(tmp_path, deep, other, shares=10)
+    found = prepared_books(tmp_path, deep, other, quantities=10)
     with pytest.raises(DataError, match=r"expected deep books .* buckets of test, got 0; XAAB has books for 10 shares"):
         found.replay("test", found.problem(2.0))
 
@@ -174,7 +176,7 @@ def test_large_orders_keep_caps_that_suffice(tmp_path: Path) -> None:
         books_of(tmp_path, f"XAA{letter}", range(20), size=size) for letter, size in zip("AB", (70, 40), strict=True)
     ]
     found = prepared_books(
-        tmp_path, *venues, shares=100, lot=1, dark=[POOL, POOL | {"name": "P2"}, POOL | {"name": "P3"}]
+        tmp_path, *venues, quantities=100, lot=1, dark=[POOL, POOL | {"name": "P2"}, POOL | {"name": "P3"}]
     )
     assert found.caps.tolist() == [70, 40, 70, 70, 70]
     assert found.scenarios["train"].room(found.caps) == 110

@@ -18,7 +18,7 @@ from riskroute.cli.app import run_app as command
 from riskroute.simulation.backends import Backend
 
 VALUES: dict[str, Any] = {
-    "shares": [4],
+    "quantities": [4],
     "risk_tolerances": [2.0, 0.0],
     "train": "10:40-10:48",
     "test": "10:48-10:56",
@@ -71,7 +71,7 @@ def test_the_command_gives_the_same_numbers_and_leaves_home_alone(
     for path in rewritten:
         assert path.read_text() == (tmp_path / "out" / path.name).read_text()
     assert rr.SplitStudy(tmp_path / "study.toml").config == rr.SplitStudy(**VALUES).config
-    assert rr.SplitStudy(tmp_path / "study.toml", shares=6).config.shares == (6,)
+    assert rr.SplitStudy(tmp_path / "study.toml", quantities=6).config.quantities == (6,)
 
 
 def test_a_result_is_read_as_it_was_written(result: rr.SplitStudyResult, folder: Path, tmp_path: Path) -> None:
@@ -87,7 +87,7 @@ def test_a_result_is_read_as_it_was_written(result: rr.SplitStudyResult, folder:
 
 def test_fields_are_known_by_name(result: rr.SplitStudyResult) -> None:
     first, careful = result.orders
-    assert (first.shares, first.risk_tolerance, careful.risk_tolerance) == (4, 2.0, 0.0)
+    assert (first.quantity, first.risk_tolerance, careful.risk_tolerance) == (4, 2.0, 0.0)
     assert sum(first.recommended.allocation) == 4
     assert first.recommended is first.splits["recommended"]
     later, earlier = first.recommended.test.charged_cost, first.recommended.train.charged_cost
@@ -102,7 +102,7 @@ def test_fields_are_known_by_name(result: rr.SplitStudyResult) -> None:
 def test_without_a_folder_nothing_is_kept(result: rr.SplitStudyResult, tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.chdir(tmp_path)
     study = rr.SplitStudy(**VALUES | {"risk_tolerances": 2.0})
-    assert repr(study).startswith("SplitStudy(shares=(4,), train=(datetime.time(10, 40), datetime.time(10, 48)), ")
+    assert repr(study).startswith("SplitStudy(quantities=(4,), train=(datetime.time(10, 40), datetime.time(10, 48)), ")
     assert study.run(backend=ALONE).orders == result.orders[:1]
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(InputError, match="resume needs the folder of the earlier run as out, was None"):

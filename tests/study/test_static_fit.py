@@ -46,7 +46,7 @@ def splits(places: int) -> list[tuple[int, ...]]:
 def test_over_venues_no_split_is_cheaper_when_it_is_played(tmp_path: Path) -> None:
     """All 66 splits of three venues are played on the training day."""
     days = two_days(tmp_path, THREE, takers=(0.003, -0.002, 0.0))
-    config = BacktestConfig(orders=12, shares=(1000,), latency_ms=0.0)
+    config = BacktestConfig(orders=12, quantities=(1000,), latency_ms=0.0)
     chosen = _fit_static(days, config)
     candidates = [Candidate(str(way), "static", {"take": dict(zip("ABC", map(float, way), strict=True))})
                for way in splits(3)]  # fmt: skip
@@ -63,7 +63,7 @@ def test_with_pools_all_splits_by_hand(tmp_path: Path, kappa: float) -> None:
     """Mean cost of what each place gets, risk of pools, and what they return taken where all of it is cheapest."""
     pools = tuple(dataclasses.replace(pool, recent=0.0) for pool in POOLS)
     days = two_days(tmp_path, {"A": (2, 300), "B": (3, 300)}, pools=pools)
-    config = BacktestConfig(orders=25, shares=(500,), latency_ms=0.0, kappa=kappa)
+    config = BacktestConfig(orders=25, quantities=(500,), latency_ms=0.0, kappa=kappa)
     chosen = _fit_static(days, config).parameters
     day = day_to_play(days[0], config)
     dark = day.dark_market(config.seed, config.stress.leak)
@@ -102,7 +102,7 @@ def test_with_pools_all_splits_by_hand(tmp_path: Path, kappa: float) -> None:
 
 def test_only_training_days_and_mornings_are_looked_at(tmp_path: Path) -> None:
     """Prices of the judged part are turned around: A was the cheapest venue and is now the most expensive one."""
-    config = BacktestConfig(orders=40, shares=(1000,))
+    config = BacktestConfig(orders=40, quantities=(1000,))
     cheap = handmade_day(tmp_path, {"A": (2, 900), "B": (6, 900)}, seed=1)
     costly = handmade_day(tmp_path, {"A": (6, 900), "B": (2, 900)}, seed=2, date=SECOND_DAY)
     assert _fit_static([cheap, costly], config).parameters["take"] == {"A": 10.0}
@@ -133,7 +133,7 @@ def test_without_training_days_nothing_is_chosen(tmp_path: Path) -> None:
 def test_the_best_before_a_sweep_is_the_best_of_the_grid(tmp_path: Path) -> None:
     """Played again one by one on the training day."""
     days = two_days(tmp_path, {"A": (4, 300), "B": (5, 300)}, pools=POOLS)
-    config = BacktestConfig(orders=8, shares=(800,), horizon=10.0, kappa=0.05)
+    config = BacktestConfig(orders=8, quantities=(800,), horizon=10.0, kappa=0.05)
     chosen = _fit_static_sweep(days, config, backend=HERE)
     values = {}
     for pools in ([], ["P", "Q"]):
@@ -154,7 +154,9 @@ def test_a_split_that_sends_a_few_shares_far_away_loses_at_every_moment(tmp_path
     """970 shares to a venue 7 cents from the mid and 30 to one that is a dollar off: no order is as cheap as swept."""
     days = two_days(tmp_path, CLOSE_AND_FAR)
     split = Candidate("split", "static", {"take": {"XNAS": 0.97, "XPSX": 0.03}})
-    config = BacktestConfig(orders=60, shares=(1000,), routers=("static", "primary", "spray", "nbbo", "static+sweep"))
+    config = BacktestConfig(
+        orders=60, quantities=(1000,), routers=("static", "primary", "spray", "nbbo", "static+sweep")
+    )
     orders = play_routers([split, Candidate("sweep", "sweep")], days, config, backend=HERE).orders
     wide = orders.pivot("router", index=["day", "number"], values="cost")
     assert wide.height == 120
@@ -173,7 +175,7 @@ def test_without_pools_nothing_that_the_sweep_dominates_is_recommended(tmp_path:
     fees = tuple(float(fee) for fee in rng.integers(-20, 31, 3) / 1e4)
     days = two_days(tmp_path, venues, takers=fees)
     config = BacktestConfig(
-        orders=40, shares=(200, 900), routers=("static", "spray", "primary", "raw-sweep", "uniform")
+        orders=40, quantities=(200, 900), routers=("static", "spray", "primary", "raw-sweep", "uniform")
     )
     result = run_backtest("drawn", days, config, backend=HERE)
     costs = result.tables.orders.pivot("router", index=["day", "number"], values="cost")

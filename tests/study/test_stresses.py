@@ -19,7 +19,7 @@ from riskroute.study.stresses import placebo_table, run_placebos, run_stresses, 
 from small_days import HERE
 
 Worlds = Mapping[str, BacktestResult]
-CONFIG = BacktestConfig(orders=24, shares=(300, 2500), block_minutes=2, routers=("sweep", "dark-first+sweep"))
+CONFIG = BacktestConfig(orders=24, quantities=(300, 2500), block_minutes=2, routers=("sweep", "dark-first+sweep"))
 LARGE = 2500
 
 
@@ -41,7 +41,7 @@ def test_the_usual_world_is_the_one_that_was_played(usual: BacktestResult, world
     assert costs(worlds["baseline"])["cost"].equals(costs(usual)["cost"])
     assert len(worlds) == 12
     table = stress_table(dict(worlds))
-    assert [row[:2] for row in table.rows[:2]] == [["baseline", "300"], ["baseline", "2,500"]]
+    assert [row[:2] for row in table.rows[:2]] == [["baseline", "300 shares"], ["baseline", "2,500 shares"]]
     assert [len(table.rows), len(stress_configs(CONFIG, pools=False))] == [2 * 12, 9]
     assert "pessimistic queue positions" in stress_configs(dataclasses.replace(CONFIG, horizon=9.0), pools=False)
 
@@ -61,11 +61,12 @@ def test_without_latency_orders_cost_what_is_displayed_and_later_what_is_left(
 
 def test_pools_with_half_as_much_fill_less(worlds: Worlds) -> None:
     half, usual = (
-        worlds[name].comparisons[LARGE].routers["dark-first+sweep"] for name in ("half the shares in pools", "baseline")
+        worlds[name].comparisons[LARGE].routers["dark-first+sweep"]
+        for name in ("half the liquidity in pools", "baseline")
     )
     assert 0 < half.dark_share < 0.9 * usual.dark_share
     assert half.cost_bps > usual.cost_bps
-    assert costs(worlds["half the shares in pools"])["cost"].equals(costs(worlds["baseline"])["cost"])
+    assert costs(worlds["half the liquidity in pools"])["cost"].equals(costs(worlds["baseline"])["cost"])
 
 
 def test_fees_move_the_cost_of_the_sweep_by_as_much(worlds: Worlds) -> None:
@@ -73,18 +74,18 @@ def test_fees_move_the_cost_of_the_sweep_by_as_much(worlds: Worlds) -> None:
     usual = costs(worlds["baseline"])
     for name, bps in (("taker fees +0.2 bps", 0.2), ("taker fees -0.2 bps", -0.2)):
         more = costs(worlds[name])
-        value = usual["mid"] * usual["shares"] + usual["sign"] * (usual["cost"] - usual["fees"])  # traded
+        value = usual["mid"] * usual["quantity"] + usual["sign"] * (usual["cost"] - usual["fees"])  # traded
         assert (more["cost"] - usual["cost"] - bps / 1e4 * value).abs().to_numpy().max() < 1e-9
 
 
 def test_impact_adds_what_the_column_says(worlds: Worlds) -> None:
     usual = worlds["baseline"]
-    judged = usual.tables.orders.filter(pl.col("judged") & (pl.col("shares") == LARGE))
+    judged = usual.tables.orders.filter(pl.col("judged") & (pl.col("quantity") == LARGE))
     before = usual.comparisons[LARGE].routers
     for times in (0.5, 1.0):
         for name, one in worlds[f"market impact x {times:g}"].comparisons[LARGE].routers.items():
             mine = judged.filter(pl.col("router") == name)
-            added = (1e4 * times * mine["impact"] / (mine["shares"] * mine["mid"])).to_numpy().mean()
+            added = (1e4 * times * mine["impact"] / (mine["quantity"] * mine["mid"])).to_numpy().mean()
             assert added > 0
             assert one.cost_bps == pytest.approx(before[name].cost_bps + added, abs=1e-9)
             assert one.objective_bps == pytest.approx(before[name].objective_bps + added, abs=1e-9)
@@ -113,13 +114,13 @@ def test_queues_without_luck_fill_less(dark_days: list[MarketDay]) -> None:
     for pessimistic in (False, True):
         config = dataclasses.replace(CONFIG, horizon=30.0, stress=StressConfig(pessimistic_queues=pessimistic))
         fills = play_routers([posted], dark_days, config, backend=HERE).fills
-        shares.append(int(fills.filter(pl.col("kind") == "limit")["shares"].sum()))
+        shares.append(int(fills.filter(pl.col("kind") == "limit")["quantity"].sum()))
     assert 0 < shares[1] < shares[0]
 
 
 def test_the_yardstick_finds_what_it_must_find(dark_days: list[MarketDay]) -> None:
     """With 400 orders a day it did for six other seeds; with 200, lagged books were unclear for half of them."""
-    config = BacktestConfig(orders=400, shares=(300,), block_minutes=1)
+    config = BacktestConfig(orders=400, quantities=(300,), block_minutes=1)
     found = run_placebos(dark_days, config, backend=HERE)
     assert [(one.expected, one.holds) for one in found] == [
         ("above 0", True), ("above 0", True), ("below 0", True), ("0", True),
@@ -144,7 +145,7 @@ def test_headroom_is_what_the_clairvoyant_leaves(dark_days: list[MarketDay]) -> 
         backend=HERE,
         progress=lambda *words: told.append(words),
     )
-    assert [(one.shares, one.horizon, one.kappa) for one in found] == [
+    assert [(one.quantity, one.horizon, one.kappa) for one in found] == [
         (500, 0.0, 0.0),
         (500, 0.0, 0.2),
     ]
@@ -201,7 +202,7 @@ def test_headroom_says_what_is_synthetic_and_what_is_estimated() -> None:
     lines = headroom_words([room(10, 0.05), room(5000, 3.0, estimated=0.57)])
     assert lines == [
         f"m, immediate execution: learning cannot pay: it can save at most 0.05 {BOUND}",
-        "m, immediate execution: no verdict for 5,000 shares: 57% of the shares are beyond the recorded depth "
+        "m, immediate execution: no verdict for 5,000 shares: 57% of the volume is beyond the recorded depth "
         "and priced by an estimate. Import more levels or use smaller orders.",
     ]
     table = headroom_table([room(5000, 3.0, estimated=0.57), dataclasses.replace(room(10, -0.0001), sweep=-1e-9)])

@@ -87,22 +87,25 @@ def costs(backtest: BacktestResult, router: str, *, judged: bool) -> pl.DataFram
     return backtest.tables.orders.filter(mine).sort("day", "number")
 
 
-def test_the_choice_and_the_dollars_follow_from_the_orders(result: StudyResult, backtest: BacktestResult) -> None:
+def test_the_choice_and_the_amounts_follow_from_the_orders(result: StudyResult, backtest: BacktestResult) -> None:
     (case,) = result.cases
     for router, objective in case.training_objective_bps.items():
         mine = costs(backtest, router, judged=False)
-        scale = 1e4 / (mine["shares"] * mine["mid"]).to_numpy()
+        scale = 1e4 / (mine["quantity"] * mine["mid"]).to_numpy()
         surprise = (mine["cost"] - mine["foreseen"]).to_numpy() * scale
         naive = (mine["cost"].to_numpy() * scale).mean() + CONFIG.kappa * surprise.var(ddof=1)
         assert objective == pytest.approx(naive)
     assert case.chosen == min(case.training_objective_bps, key=case.training_objective_bps.__getitem__)
     one, rule = (costs(backtest, name, judged=True)["cost"] for name in (case.chosen, case.comparison.bar))
     assert case.saving is not None
-    assert case.saving.dollars_per_order.mean == pytest.approx((rule - one).mean())
-    assert case.saving.dollars_per_day.mean == pytest.approx((rule - one).sum())  # of one test day
+    assert case.saving.amount_per_order is not None
+    assert case.saving.amount_per_day is not None
+    assert case.saving.amount_per_order.mean == pytest.approx((rule - one).mean())
+    assert case.saving.amount_per_day.mean == pytest.approx((rule - one).sum())  # of one test day
     static, sweep = (costs(backtest, name, judged=True)["cost"] for name in ("static", "sweep"))
     assert case.not_looking is not None
-    assert case.not_looking.dollars_per_order.mean == pytest.approx((static - sweep).mean())
+    assert case.not_looking.amount_per_order is not None
+    assert case.not_looking.amount_per_order.mean == pytest.approx((static - sweep).mean())
     assert (case.training_days, case.test_days) == (1, 1)
 
 
@@ -211,7 +214,7 @@ def test_files_hold_the_routing_table_and_routers_that_decide(
     (tmp_path / "books.json").write_text(json.dumps(BOOKS))
     words = ["route", str(tmp_path / "books.json"), "--side", "buy", "--shares", "400", "--state", str(path)]
     assert run_app(words) == 0
-    assert "contextual: buy 400 at a mid of" in capsys.readouterr().out
+    assert "contextual: buy 400 shares at a mid of" in capsys.readouterr().out
 
 
 def test_a_restored_router_goes_on_as_the_one_that_was_played(
@@ -234,7 +237,7 @@ def test_a_restored_router_goes_on_as_the_one_that_was_played(
 
 def test_every_symbol_has_a_state(dark_days: list[MarketDay], tmp_path: Path) -> None:
     days = [*dark_days, *(dataclasses.replace(day, instrument=Instrument("TWIN")) for day in dark_days)]
-    config = StudyConfig(shares=(100, 300), horizons=(0.0,), orders=6, routers=("spray",), surface_orders=0)
+    config = StudyConfig(quantities=(100, 300), horizons=(0.0,), orders=6, routers=("spray",), surface_orders=0)
     told: list[tuple[str, int, int]] = []
     study = study_of(config)
     found = study.play(days, kept=tmp_path, backend=HERE, progress=lambda *words: told.append(words))
@@ -245,7 +248,7 @@ def test_every_symbol_has_a_state(dark_days: list[MarketDay], tmp_path: Path) ->
     assert study.max_plays(days) == plays
     symbols = ["LUMO", "TWIN", ""]
     assert [case.symbol for case in found.cases] == symbols * 2
-    assert [case.shares for case in found.cases] == [100] * 3 + [300] * 3
+    assert [case.quantity for case in found.cases] == [100] * 3 + [300] * 3
     assert [(case.training_days, case.test_days, case.comparison.orders) for case in found.cases] == [
         *((1, 1, 6), (1, 1, 6), (2, 2, 12)),
     ] * 2
@@ -268,7 +271,7 @@ def test_every_symbol_has_a_state(dark_days: list[MarketDay], tmp_path: Path) ->
 
 def test_from_the_market_to_files_in_one_call(kept_days: Path, dark_days: list[MarketDay], tmp_path: Path) -> None:
     words: dict[str, Any] = {"orders": 8, "routers": "spray", "hours": "10:30-10:50", "seed": 0, "days": 1}
-    study = Study(market="comparable", shares=100, horizons=0, **words)
+    study = Study(market="comparable", quantities=100, horizons=0, **words)
     found = study.run(kept=kept_days, out=tmp_path, backend=HERE)
     assert len(found.days) == 1
     assert "the second half of 1 day" in found.answer or found.cases[0].reason == "nothing better"
@@ -279,9 +282,9 @@ def test_from_the_market_to_files_in_one_call(kept_days: Path, dark_days: list[M
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ({"shares": ()}, "shares must hold at least one number, was empty"),
-        ({"shares": (100, 100)}, "shares must be different numbers, was 100, 100"),
-        ({"shares": (-3,)}, "shares must be a positive integer, was -3"),
+        ({"quantities": ()}, "quantities must hold at least one number, was empty"),
+        ({"quantities": (100, 100)}, "quantities must be different numbers, was 100, 100"),
+        ({"quantities": (-3,)}, "quantities must be positive numbers, was -3"),
         ({"horizons": (-1.0,)}, "horizons must be a number of at least 0, was -1.0"),
         ({"horizons": 60.0}, "horizons must be a list of numbers, was 60.0"),
         ({"side": "long"}, "side must be one of both, buy, sell, was 'long'"),

@@ -79,7 +79,7 @@ def test_venues_hold_every_judged_share_once(case: StudyCase, backtest: Backtest
         mine = fills.filter(
             (pl.col("router") == one.router) & (pl.col("place") == one.place) & (pl.col("kind") == one.kind)
         )
-        assert one.filled == mine["shares"].sum()
+        assert one.filled == mine["quantity"].sum()
     for name in (case.chosen, case.comparison.bar):
         assert sum(one.filled for one in case.venues if one.router == name) == 2500 * case.comparison.orders
 
@@ -90,7 +90,7 @@ def test_the_learning_curve_is_the_running_mean_of_paired_costs(case: StudyCase,
     assert (curve.router, curve.against) == (case.chosen, case.comparison.bar)
     mine, rule = (costs_of(bps, name) for name in (curve.router, curve.against))
     gaps = mine["cost_bps"].to_numpy() - rule["cost_bps"].to_numpy()
-    spent = (1e4 * mine["exploration"] / (mine["shares"] * mine["mid"])).to_numpy()
+    spent = (1e4 * mine["exploration"] / (mine["quantity"] * mine["mid"])).to_numpy()
     begin = 0
     for point in curve.points:
         assert point.difference_bps == pytest.approx(gaps[begin : point.orders].mean(), abs=1e-8)
@@ -153,7 +153,7 @@ def test_examples_show_the_books_of_their_moment_and_every_share(
         assert one.mid == row["mid"]
         assert one.cost_bps == pytest.approx(row["cost_bps"])
         assert one.against_bps == pytest.approx(order_of(one, bps, case.comparison.bar)["cost_bps"])
-        assert sum(fill.shares for fill in one.fills) == one.shares == 2500
+        assert sum(fill.quantity for fill in one.fills) == one.quantity == 2500
         assert sum(child.filled for child in one.children) == 2500
         assert all(child.filled <= child.sent for child in one.children)
         assert [child.sent_after for child in one.children] == sorted(child.sent_after for child in one.children)
@@ -167,10 +167,10 @@ def test_examples_show_the_books_of_their_moment_and_every_share(
             best = {level.venue: level for level in reversed(levels)}
             for venue, name in enumerate(books.venues):
                 if name in best:
-                    assert (best[name].price, best[name].shares) == (prices[venue, 0], sizes[venue, 0])
+                    assert (best[name].price, best[name].quantity) == (prices[venue, 0], sizes[venue, 0])
             edge = levels[-1].price
             seen = float(sizes[ahead * prices <= ahead * edge].sum())
-            assert sum(level.shares for level in levels) == seen
+            assert sum(level.quantity for level in levels) == seen
 
 
 def test_an_order_that_only_swept_is_shown_where_there_is_one(
@@ -181,7 +181,7 @@ def test_an_order_that_only_swept_is_shown_where_there_is_one(
     assert [one.why for one in alone] == list(_WHY[:3])  # all of its orders only sweep
     assert {one.saving_bps for one in alone} == {None}
     costs = tables.orders.filter(pl.col("judged") & (pl.col("router") == "sweep")).select(
-        1e4 * pl.col("cost") / (pl.col("shares") * pl.col("mid"))
+        1e4 * pl.col("cost") / (pl.col("quantity") * pl.col("mid"))
     )
     assert alone[1].cost_bps == pytest.approx(costs.min().item())
     assert alone[2].cost_bps == pytest.approx(costs.max().item())
@@ -220,7 +220,7 @@ def test_impact_is_charged_to_the_shares_taken(
     candidates = [one for one in backtest.candidates if one.label in (case.chosen, case.comparison.bar)]
     played = play_routers(candidates, dark_days, worlds["market impact x 1"], backend=HERE, cache=cache).orders
     mine = played.filter(pl.col("judged") & (pl.col("router") == case.chosen))
-    pressed = (1e4 * (mine["cost"] + mine["impact"]) / (mine["shares"] * mine["mid"])).mean()
+    pressed = (1e4 * (mine["cost"] + mine["impact"]) / (mine["quantity"] * mine["mid"])).mean()
     assert case.stresses.worlds[3].cost_bps == pytest.approx(pressed)
     assert case.stresses.worlds[3].cost_bps > case.stresses.worlds[0].cost_bps
 

@@ -62,7 +62,7 @@ def test_intervals_need_thirty_blocks() -> None:
 def test_the_interval_is_as_wide_as_blocks_vary() -> None:
     orders, children, fills = pinged(300)
     (pool,) = costs_by_venue(orders, children, fills)
-    shares = fills["shares"].to_numpy()
+    shares = fills["quantity"].to_numpy()
     adverse = 1e4 * (100.0 - fills["mid_1"].to_numpy()) / 100.0
     mean = float(shares @ adverse / shares.sum())
     # delta method for a ratio of sums over 300 blocks; 1,000 resamples give its width within about a tenth

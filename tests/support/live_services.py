@@ -44,7 +44,7 @@ def service_config(folder: Path, **more: Any) -> LiveConfig:
 def order_json(key: str = "one", **more: Any) -> dict[str, Any]:
     """An order of 100 shares with books of this moment, 10.00 to 10.02 at both venues."""
     now = time.time_ns()
-    books = {"bids": [[10 * NANO, 1000]], "asks": [[10 * NANO + NANO // 50, 1000]], "at": now}
+    books = {"bids": [[10.00, 1000]], "asks": [[10.02, 1000]], "at": now}
     order = {"key": key, "symbol": "DEMO", "side": "buy", "quantity": 100, "deadline": now + 5 * NANO}
     return order | {"quotes": [{"venue": name} | books for name in ("A", "B")]} | more
 

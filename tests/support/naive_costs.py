@@ -29,7 +29,19 @@ def an_order(router: str = "sweep", number: int = 0, **other: Any) -> dict[str, 
     mids = dict.fromkeys(("mid", "end_mid", "after_1", "after_10", "after_60"), 100.0)
     counts = dict.fromkeys(("block", "estimated", "prevented", "through", "stale"), 0)
     order: dict[str, Any] = (
-        key | mids | counts | {"time": NOON, "sign": 1, "shares": 1000, "horizon": 0.0, "bid": 99.99, "ask": 100.01}
+        key
+        | mids
+        | counts
+        | {
+            "time": NOON,
+            "sign": 1,
+            "quantity": 1000.0,
+            "multiplier": 1.0,
+            "currency": "USD",
+            "horizon": 0.0,
+            "bid": 99.99,
+            "ask": 100.01,
+        }
     )
     order |= {"depth": 4000.0, "end_spread": 0.02, "cost": 0.0, "fees": 0.0, "decision_us": 20.0} | other
     return {"clock": local_time(order["time"]), "zone": TRADING_ZONE} | order
@@ -47,7 +59,7 @@ def a_fill(child: dict[str, Any], after: float, shares: int, price: float, **oth
     named = {name: child[name] for name in (*KEY, "child", "kind", "place")}
     mids = dict.fromkeys(("mid", "mid_1", "mid_10", "mid_60"), 100.0)
     when = child["posted"] + round(after * SECOND)
-    return named | mids | {"time": when, "shares": shares, "price": price, "fee": 0.0, "estimated": False} | other
+    return named | mids | {"time": when, "quantity": shares, "price": price, "fee": 0.0, "estimated": False} | other
 
 
 def as_tables(orders: Rows, children: Rows, fills: Rows) -> Tables:
@@ -96,6 +108,7 @@ def _add_order(rng: np.random.Generator, router: str, number: int, orders: Rows,
         horizon=seconds,
         depth=float(rng.integers(0, 5)) * 100,
         decision_us=float(rng.integers(1, 50)),
+        multiplier=float(rng.choice([1, 50])),
     )
     order |= drawn
     kinds = ["take", "sweep", "limit", "dark", "dark_rest"]
@@ -116,23 +129,25 @@ def _add_order(rng: np.random.Generator, router: str, number: int, orders: Rows,
                 fills.append(fill)
                 row["filled"] += shares
                 total += shares
-                dollars += shares * (order["sign"] * (fill["price"] - mid) + fee)
+                dollars += shares * (order["multiplier"] * order["sign"] * (fill["price"] - mid) + fee)
                 fees += shares * fee
         children.append(row)
     # some shares may never be filled
-    orders.append(order | {"shares": max(total, 1) + 50 * int(rng.integers(2)), "cost": dollars, "fees": fees})
+    orders.append(order | {"quantity": max(total, 1) + 50 * int(rng.integers(2)), "cost": dollars, "fees": fees})
 
 
 def recomputed_cost(orders: pl.DataFrame, fills: pl.DataFrame) -> pl.DataFrame:
     """Cost of every order in basis points, fees included, from its fills alone; null without fills."""
-    arrivals = orders.select(*KEY, "sign", arrival="mid", ordered="shares")
+    arrivals = orders.select(*KEY, "sign", "multiplier", arrival="mid", ordered="quantity")
     return (
         arrivals.join(fills, on=KEY, how="left", maintain_order="left")
-        .with_columns(paid=pl.col("sign") * (pl.col("price") - pl.col("arrival")) + pl.col("fee"))
+        .with_columns(
+            paid=pl.col("sign") * pl.col("multiplier") * (pl.col("price") - pl.col("arrival")) + pl.col("fee")
+        )
         .group_by(KEY, maintain_order=True)
         .agg(
-            dollars=pl.when(pl.col("shares").count() > 0).then((pl.col("shares") * pl.col("paid")).sum()),
-            value=(pl.col("ordered") * pl.col("arrival")).first(),
+            dollars=pl.when(pl.col("quantity").count() > 0).then((pl.col("quantity") * pl.col("paid")).sum()),
+            value=(pl.col("ordered") * pl.col("arrival") * pl.col("multiplier")).first(),
         )
         .select(*KEY, cost_bps=1e4 * pl.col("dollars") / pl.col("value"))
     )
@@ -190,19 +205,20 @@ def is_late(fill: Row, order: Row) -> bool:
 
 def of_one_order(order: Row, fills: Rows) -> dict[str, float]:
     """Cost, slippage, fees, shortfall, opportunity and reversions of an order; NaN for what is not known."""
-    sign, mid, value = order["sign"], order["mid"], order["shares"] * order["mid"] / 1e4
-    lost = [(fill["shares"] * sign * (fill["price"] - mid), is_late(fill, order)) for fill in fills]
-    filled = sum(fill["shares"] for fill in fills)
-    rest = order["shares"] - sum(fill["shares"] for fill in fills if not is_late(fill, order))
+    sign, mid, value = order["sign"], order["mid"], order["quantity"] * order["mid"] / 1e4
+    money = value * order["multiplier"]
+    lost = [(fill["quantity"] * sign * (fill["price"] - mid), is_late(fill, order)) for fill in fills]
+    filled = sum(fill["quantity"] for fill in fills)
+    rest = order["quantity"] - sum(fill["quantity"] for fill in fills if not is_late(fill, order))
     charge = sign * (order["end_mid"] - mid) + order["end_spread"] / 2
     opportunity = rest * charge / value if rest else 0.0
     last = max(fills, key=lambda fill: fill["time"])["mid"] if fills else math.nan
     return {
-        "cost_bps": order["cost"] / value,
-        "fees_bps": order["fees"] / value,
+        "cost_bps": order["cost"] / money,
+        "fees_bps": order["fees"] / money,
         "slippage_bps": 1e4 * sum(one for one, _ in lost) / (filled * mid) if filled else math.nan,
         "opportunity_bps": opportunity,
-        "shortfall_bps": sum(one for one, late in lost if not late) / value + opportunity + order["fees"] / value,
+        "shortfall_bps": sum(one for one, late in lost if not late) / value + opportunity + order["fees"] / money,
         "late": rest,
         **{f"reversion_{s}_bps": 1e4 * sign * (last - order[f"after_{s}"]) / mid for s in (1, 10, 60)},
     }
@@ -215,26 +231,26 @@ def naive_router(router: str, orders: Rows, children: Rows, fills: Rows) -> Row:
     pairs = [(fill, by_key[key_of(fill)]) for fill in fills]
     singles = [of_one_order(order, [fill for fill in fills if key_of(fill) == key_of(order)]) for order in orders]
     costs = [one["cost_bps"] for one in singles]
-    total = sum(fill["shares"] for fill in fills)
+    total = sum(fill["quantity"] for fill in fills)
     touch = [(order["ask"] if order["sign"] > 0 else order["bid"]) for _, order in pairs]
     gains = [order["sign"] * (best - fill["price"]) for (fill, order), best in zip(pairs, touch, strict=True)]
     limits = [(f, o) for f, o in pairs if f["kind"] == "limit" and not math.isnan(f["mid"])]
     found: Row = {
         "router": router,
         "orders": len(orders),
-        "shares": sum(order["shares"] for order in orders),
+        "quantity": sum(order["quantity"] for order in orders),
         "blocks": len({(order["day"], order["block"]) for order in orders}),
         "sd_bps": float(np.std(costs, ddof=1)) if len(costs) > 1 else None,
         "es95_bps": worst(costs, 5),
         "worst_bps": worst(costs, 1),
-        "late_share": sum(one["late"] for one in singles) / sum(order["shares"] for order in orders),
-        "effective_spread_bps": mean((2 * bps(o, f["price"], f["mid"]), f["shares"]) for f, o in pairs),
-        "quoted_spread_bps": mean((1e4 * (o["ask"] - o["bid"]) / o["mid"], o["shares"]) for o in orders),
-        "improvement_bps": mean((1e4 * g / o["mid"], f["shares"]) for (f, o), g in zip(pairs, gains, strict=True)),
-        "improved_share": mean((float(g > 1e-9), f["shares"]) for (f, _), g in zip(pairs, gains, strict=True)),
+        "late_share": sum(one["late"] for one in singles) / sum(order["quantity"] for order in orders),
+        "effective_spread_bps": mean((2 * bps(o, f["price"], f["mid"]), f["quantity"]) for f, o in pairs),
+        "quoted_spread_bps": mean((1e4 * (o["ask"] - o["bid"]) / o["mid"], o["quantity"]) for o in orders),
+        "improvement_bps": mean((1e4 * g / o["mid"], f["quantity"]) for (f, o), g in zip(pairs, gains, strict=True)),
+        "improved_share": mean((float(g > 1e-9), f["quantity"]) for (f, _), g in zip(pairs, gains, strict=True)),
         "spread_capture": quotient(
-            sum(f["shares"] * o["sign"] * (f["mid"] - f["price"]) for f, o in limits),
-            sum(f["shares"] * (o["ask"] - o["bid"]) / 2 for f, o in limits),
+            sum(f["quantity"] * o["sign"] * (f["mid"] - f["price"]) for f, o in limits),
+            sum(f["quantity"] * (o["ask"] - o["bid"]) / 2 for f, o in limits),
         ),
         "fade": fade(children),
         "stale_books": sum(order["stale"] for order in orders),
@@ -250,19 +266,19 @@ def naive_router(router: str, orders: Rows, children: Rows, fills: Rows) -> Row:
         if name != "late":
             found[name] = plain_mean(one[name] for one in singles)
     for name, kinds in {"dark": DARK, "limit": ("limit",), "taken": ("take", "sweep")}.items():
-        found[f"{name}_share"] = quotient(sum(fill["shares"] for fill in fills if fill["kind"] in kinds), total)
+        found[f"{name}_share"] = quotient(sum(fill["quantity"] for fill in fills if fill["kind"] in kinds), total)
     for name, kinds in {"dark": DARK, "limit": ("limit",), "ioc": ("take",)}.items():
         own = [row for row in children if row["kind"] in kinds and row["sent"] > 0]
         found[f"{name}_fill_rate"] = quotient(sum(row["filled"] for row in own), sum(row["sent"] for row in own))
         found[f"{name}_hit_rate"] = quotient(sum(row["filled"] > 0 for row in own), len(own))
     for percent in (50, 90, 99):
-        waits = [((fill["time"] - order["time"]) / SECOND, fill["shares"]) for fill, order in pairs]
+        waits = [((fill["time"] - order["time"]) / SECOND, fill["quantity"]) for fill, order in pairs]
         found[f"fill_seconds_{percent}"] = quantile(waits, percent)
     for s in (1, 10, 60):
-        found[f"markout_{s}_bps"] = mean((bps(o, f[f"mid_{s}"], f["price"]), f["shares"]) for f, o in pairs)
+        found[f"markout_{s}_bps"] = mean((bps(o, f[f"mid_{s}"], f["price"]), f["quantity"]) for f, o in pairs)
     for name in ("estimated", "prevented", "through"):
-        found[f"{name}_shares"] = sum(order[name] for order in orders)
-    found["estimated_share"] = found["estimated_shares"] / found["shares"]
+        found[name] = sum(order[name] for order in orders)
+    found["estimated_share"] = found["estimated"] / found["quantity"]
     return found
 
 
@@ -272,7 +288,7 @@ def naive_terciles(router: str, orders: Rows) -> list[tuple[Any, ...]]:
     measures: dict[str, Callable[[Row], float]] = {
         "spread": lambda o: 1e4 * (o["ask"] - o["bid"]) / o["mid"],
         "time": lambda o: clock[key_of(o)].hour + clock[key_of(o)].minute / 60 + clock[key_of(o)].second / 3600,
-        "size": lambda o: o["shares"] / o["depth"] if o["depth"] else math.nan,
+        "size": lambda o: o["quantity"] / o["depth"] if o["depth"] else math.nan,
     }
     found: list[tuple[Any, ...]] = []
     for name, measure in measures.items():
@@ -282,7 +298,7 @@ def naive_terciles(router: str, orders: Rows) -> list[tuple[Any, ...]]:
         edges = [-math.inf, *(values[math.ceil(len(values) * k / 3) - 1] + 1e-9 for k in (1, 2)), math.inf]
         for third, low, high in zip(("low", "middle", "high"), edges[:-1], edges[1:], strict=True):
             own = [order for order in orders if order["router"] == router and low < measure(order) <= high]
-            costs = [1e4 * order["cost"] / (order["shares"] * order["mid"]) for order in own]
+            costs = [1e4 * o["cost"] / (o["quantity"] * o["mid"] * o["multiplier"]) for o in own]
             if own:
                 ends = min(map(measure, own)), max(map(measure, own))
                 found.append((name, third, *ends, len(own), float(np.mean(costs)), worst(costs, 5)))
@@ -294,7 +310,7 @@ def naive_venue(place: tuple[str, str, str], orders: Rows, children: Rows, fills
     router, where, kind = place
     by_key = {key_of(order): order for order in orders}
     posted = {(key_of(row), row["child"]): row["posted"] for row in children}
-    volume = sum(fill["shares"] for fill in fills if fill["router"] == router)
+    volume = sum(fill["quantity"] for fill in fills if fill["router"] == router)
     own = [row for row in children if (row["router"], row["place"], row["kind"]) == place and row["sent"] > 0]
     pairs = [(f, by_key[key_of(f)]) for f in fills if (f["router"], f["place"], f["kind"]) == place]
     filled = sum(row["filled"] for row in own)
@@ -311,33 +327,33 @@ def naive_venue(place: tuple[str, str, str], orders: Rows, children: Rows, fills
         "hit_rate": len({key_of(row) for row in own if row["filled"]}) / len({key_of(row) for row in own}),
         "volume_share": quotient(filled, volume),
         "fade": fade(own),
-        "slippage_bps": mean((bps(o, f["price"], o["mid"]), f["shares"]) for f, o in pairs),
-        "fees_bps": mean((1e4 * f["fee"] / o["mid"], f["shares"]) for f, o in pairs),
-        "effective_spread_bps": mean((2 * bps(o, f["price"], f["mid"]), f["shares"]) for f, o in pairs),
+        "slippage_bps": mean((bps(o, f["price"], o["mid"]), f["quantity"]) for f, o in pairs),
+        "fees_bps": mean((1e4 * f["fee"] / o["mid"] / o["multiplier"], f["quantity"]) for f, o in pairs),
+        "effective_spread_bps": mean((2 * bps(o, f["price"], f["mid"]), f["quantity"]) for f, o in pairs),
         "saving_bps": None,
         "net_saving_bps": None,
         "toxicity": None,
     }
     for percent in (50, 90):
-        waits = [((f["time"] - posted[key_of(f), f["child"]]) / SECOND, f["shares"]) for f, _ in pairs]
+        waits = [((f["time"] - posted[key_of(f), f["child"]]) / SECOND, f["quantity"]) for f, _ in pairs]
         found[f"fill_seconds_{percent}"] = quantile(waits, percent)
     for s in (1, 10, 60):
-        found[f"markout_{s}_bps"] = mean((bps(o, f[f"mid_{s}"], f["price"]), f["shares"]) for f, o in pairs)
-        moved = mean((bps(o, f[f"mid_{s}"], f["mid"]), f["shares"]) for f, o in pairs)
+        found[f"markout_{s}_bps"] = mean((bps(o, f[f"mid_{s}"], f["price"]), f["quantity"]) for f, o in pairs)
+        moved = mean((bps(o, f[f"mid_{s}"], f["mid"]), f["quantity"]) for f, o in pairs)
         found[f"mid_markout_{s}_bps"] = moved
         found[f"adverse_{s}_bps"] = -moved if moved is not None and kind in PASSIVE else None
     if kind in PASSIVE:
         savings = [
             (
-                half[key_of(o)] - bps(o, f["price"], f["mid"]) - 1e4 * f["fee"] / o["mid"],
-                half[key_of(o)] + bps(o, f["mid_10"], f["price"]) - 1e4 * f["fee"] / o["mid"],
-                f["shares"],
+                half[key_of(o)] - bps(o, f["price"], f["mid"]) - 1e4 * f["fee"] / o["mid"] / o["multiplier"],
+                half[key_of(o)] + bps(o, f["mid_10"], f["price"]) - 1e4 * f["fee"] / o["mid"] / o["multiplier"],
+                f["quantity"],
             )
             for f, o in pairs
         ]
-        found["saving_bps"] = mean((saving, shares) for saving, _, shares in savings)
-        found["net_saving_bps"] = mean((net, shares) for _, net, shares in savings)
-        known = [(half[key_of(o)], f["shares"]) for f, o in pairs if not math.isnan(f["mid_1"] + f["mid"])]
+        found["saving_bps"] = mean((saving, weight) for saving, _, weight in savings)
+        found["net_saving_bps"] = mean((net, weight) for _, net, weight in savings)
+        known = [(half[key_of(o)], f["quantity"]) for f, o in pairs if not math.isnan(f["mid_1"] + f["mid"])]
         if found["adverse_1_bps"] is not None:
             found["toxicity"] = quotient(found["adverse_1_bps"], mean(known) or 0.0)
     return found

@@ -102,7 +102,7 @@ def known_numbers(value: Any, name: str = "") -> Iterator[float]:
         for key, item in value.items() if isinstance(value, dict) else enumerate(value):
             yield from known_numbers(item, str(key))
     elif isinstance(value, str):
-        yield from (float(one) for one in re.findall(r"\d+", value))
+        yield from (float(one) for one in re.findall(r"\d+(?:\.\d+)?", value))
     elif isinstance(value, int | float):
         yield float(value)
         if name in FRACTIONS:

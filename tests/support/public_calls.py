@@ -458,7 +458,13 @@ def of_recordings(store: rr.market.RecordingStore, folder: Path) -> dict[str, Ca
     caps, methods = np.array([2, 2, 2, 2]), ("deep", "whole", "replayed", "room")
     calibrated = rr.market.calibrate(store, "QVEX", window=WINDOW)
     hours: dict[str, Any] = {"train": "11:00-11:10", "test": "11:10-11:20", "bucket_minutes": 1.0, "repeats": 1}
-    small: dict[str, Any] = {"data": str(store.folder), "shares": 2, "horizon": 10, "runs": 1, "policies": ["uniform"]}
+    small: dict[str, Any] = {
+        "data": str(store.folder),
+        "quantities": 2,
+        "horizon": 10,
+        "runs": 1,
+        "policies": ["uniform"],
+    }
     study, out = rr.SplitStudy(**hours, **small), folder / "study"
     found = study.run(backend=ONE_WORKER, out=out)
     return {
@@ -614,12 +620,19 @@ def of_markets(folder: Path) -> dict[str, Call]:
     days: dict[str, Any] = {"market": folder / "books", "symbols": ["QVEX"], "days": 1, "seed": 1, "hours": None}
     days |= {"kept": folder / "kept", "fees": None, "pools": [rr.DarkMarketPool("P", 0.3)], "progress": None}
     backend = rr.Backend("local", 1)
-    played = days | {"backend": backend, "shares": 10, "routers": ["sweep"], "orders": 2, "horizon": 0.0, "kappa": 0.05}
+    played = days | {
+        "backend": backend,
+        "quantities": 10,
+        "routers": ["sweep"],
+        "orders": 2,
+        "horizon": 0.0,
+        "kappa": 0.05,
+    }
     for name in ("hours", "progress"):
         del played[name]
     pool = rr.DarkMarketPool("P", 0.3)
     asked = _fields(rr.StudyConfig()) | {"hours": "11:00-11:05"}
-    study = rr.Study(market=folder / "books", shares=10, horizons=0, orders=4, routers="spray", pools=pool)
+    study = rr.Study(market=folder / "books", quantities=10, horizons=0, orders=4, routers="spray", pools=pool)
     return {
         "market_days": (rr.market_days, days | {"backend": backend}),
         "backtest": (rr.backtest, played),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -67,14 +67,14 @@ class RecordedMarket:
             return self._dark(child, number, came, begin)
         return self._posted(child, begin, end) if child.kind == "limit" else self._walked(child, begin)
 
-    def fee(self, place: str, kind: str) -> int:
-        """Return the fee a share at a venue or pool for a kind of child."""
-        exchange = self.exchange
+    def fee(self, child: SentChild, fills: Sequence[tuple[int, int]]) -> int:
+        """Return the fee of a child with fills of price and shares."""
+        exchange, shares = self.exchange, sum(some for _, some in fills)
         for pool in exchange.pools:
-            if pool.name == place:
-                return round(pool.fee * NANO)
-        fees = exchange.makers if kind == "limit" else exchange.takers
-        return round(float(fees[exchange.books.venues.index(place), 0]) * NANO)
+            if pool.name == child.place:
+                return shares * round(pool.fee * NANO)
+        fees = exchange.makers if child.kind == "limit" else exchange.takers
+        return shares * round(float(fees[exchange.books.venues.index(child.place), 0]) * NANO)
 
     def _walked(self, child: SentChild, time: int) -> list[Trade]:
         venue, buying = self.exchange.books.venues.index(child.place), child.side == "buy"
@@ -144,8 +144,8 @@ def executed_orders(
                     "at": row["time"],
                     "bids": _levels(books.bid_px[v], books.bid_sz[v]),
                     "asks": _levels(books.ask_px[v], books.ask_sz[v]),
-                    "taker": nano(books.takers[v, 0]),
-                    "maker": nano(books.makers[v, 0]),
+                    "taker": natural(books.takers[v, 0]),
+                    "maker": natural(books.makers[v, 0]),
                 }
                 for v, name in enumerate(books.venues)
             ]
@@ -153,7 +153,7 @@ def executed_orders(
                 "key": f"{day.name}/{row['number']}",
                 "symbol": day.symbol,
                 "side": "buy" if row["sign"] > 0 else "sell",
-                "quantity": row["shares"],
+                "quantity": int(row["quantity"]),
                 "deadline": row["time"] + int(row["horizon"] * NANO),
                 "quotes": quotes,
             }
@@ -171,17 +171,17 @@ def told_market(trading: TradingDay, symbol: str, begin: int, end: int, *, step:
             rows = [k for k in range(int(first), int(until)) if flow.actions[k] == ACTION.execute]
             side = "bid" if sign > 0 else "ask"
             for k in rows:
-                price = abs(int(flow.gone_prices[k])) * (NANO // PRICE_UNITS)
+                price = abs(int(flow.gone_prices[k])) / PRICE_UNITS
                 about = {"venue": trading.books.venues[v], "side": side, "at": int(flow.stamps[k])}
-                trades.append(about | {"price": price, "shares": int(flow.gone_sizes[k])})
+                trades.append(about | {"price": price, "quantity": int(flow.gone_sizes[k])})
         quotes = [
             {
                 "venue": name,
                 "at": now,
                 "bids": _levels(books.bid_px[v], books.bid_sz[v]),
                 "asks": _levels(books.ask_px[v], books.ask_sz[v]),
-                "taker": nano(trading.takers[v, 0]),
-                "maker": nano(trading.makers[v, 0]),
+                "taker": natural(trading.takers[v, 0]),
+                "maker": natural(trading.makers[v, 0]),
             }
             for v, name in enumerate(trading.books.venues)
         ]
@@ -193,19 +193,20 @@ def _child(row: dict[str, Any]) -> dict[str, Any]:
     return {
         "kind": row["kind"],
         "place": row["place"],
-        "sent": row["sent"],
-        "filled": row["filled"],
-        "price": nano(row["price"]),
-        "fee": nano(row["fee"]),
+        "sent": natural(row["sent"]),
+        "filled": natural(row["filled"]),
+        "price": natural(row["price"]),
+        "fee": natural(row["fee"]),
         "sent_at": row["posted"],
         "last_fill": row["last"],
         "done_at": row["known"],
     }
 
 
-def _levels(prices: Any, sizes: Any) -> list[list[int]]:
-    return [[nano(p), int(s)] for p, s in zip(prices, sizes, strict=True) if s >= 1 and np.isfinite(p)]
+def _levels(prices: Any, sizes: Any) -> list[list[float]]:
+    return [[natural(p), int(s)] for p, s in zip(prices, sizes, strict=True) if s >= 1 and np.isfinite(p)]
 
 
-def nano(dollars: float) -> int:
-    return round(float(dollars) * NANO)
+def natural(dollars: float) -> float:
+    """As a request states it: a multiple of 1e-9."""
+    return round(float(dollars), 9)

@@ -36,11 +36,11 @@ CONFIG = StudyConfig(
     block_minutes=1,
     routers=("static", "contextual"),
     surface_orders=12,
-    shares=(2500,),
+    quantities=(2500,),
     stresses=True,
 )
 WORLDS = (
-    *("baseline", "latency 10 ms", "half the shares in pools", "market impact x 1"),
+    *("baseline", "latency 10 ms", "half the liquidity in pools", "market impact x 1"),
     "pessimistic queue positions",
 )
 
@@ -110,7 +110,7 @@ policies = {list(POLICIES)}
 """
 
 STUDY = f"""
-shares = 10
+quantities = 10
 train = "10:40-10:46"
 test = "10:46-10:52"
 bucket_minutes = 1

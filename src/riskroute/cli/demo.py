@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 # one hour on each of six days: three for training, three for testing
 DEMO_STUDY = {
-    "shares": 1000,
+    "quantities": 1000,
     "horizons": 10.0,
     "days": 6,
     "hours": "10:30-11:30",

@@ -288,9 +288,11 @@ def _replay_command(
     riskroute live replay live.sqlite --json state.json
     """
     require_live_command()
+    import msgspec
+
     from riskroute.cli.output import check_outputs, say, show_status
-    from riskroute.core.files import write_json
-    from riskroute.live.http.views import replay_view
+    from riskroute.core.files import write_whole
+    from riskroute.live.http.views import encode_view, replay_view
     from riskroute.live.log.recovery import replay_log
 
     check_outputs({"--json": json})
@@ -300,7 +302,8 @@ def _replay_command(
     counts = "{events:,} events, {orders:,} orders, {settled:,} settled, {unsettled:,} unsettled"
     say(f"{counts.format_map(view)}; head {head}")
     for symbol, held in view["positions"].items():
-        say(f"{symbol:10} {held['shares']:>12,} shares {held['cash']:>16,.2f} cash {held['fees']:>12,.2f} fees")
+        cash, fees, currency = f"{held['cash']:,.2f} cash", f"{held['fees']:,.2f} fees", held["currency"]
+        say(f"{symbol:10} {held['quantity']:>12,f} {held['unit']} {cash:>20} {fees:>16} in {currency}")
     cost = view["totals"]["cost_bps"]
     if cost["mean"] is not None:
         say(f"cost against arrival mid: {_interval(cost)} bps")
@@ -308,7 +311,8 @@ def _replay_command(
     if view["halted"]:
         say(f"halted: {view['halted']}")
     if json is not None:
-        say(f"wrote {write_json(json, view, private=True)}")
+        text = msgspec.json.format(encode_view(view), indent=1) + b"\n"
+        say(f"wrote {write_whole(json, lambda beside: beside.write_bytes(text), private=True)}")
 
 
 def _interval(mean: dict[str, float]) -> str:
@@ -326,8 +330,8 @@ def _export_command(
 ) -> None:
     """Export the orders, children, fills and books in a log as Parquet files.
 
-    `riskroute market import OUT/books/*` imports the books; `riskroute backtest` and `riskroute study` then take their
-    folder as `--market`, and OUT/fees.toml as `--fees`.
+    `riskroute market import OUT/books/* --instruments OUT/instruments.toml` imports the books; `riskroute backtest` and
+    `riskroute study` then take their folder as `--market`, and OUT/fees.toml as `--fees`.
     Example:
 
     riskroute live export live.sqlite --out out/live

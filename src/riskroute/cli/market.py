@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,6 +17,7 @@ from riskroute.cli import options
 from riskroute.cli.output import check_outputs, say, show_progress, show_status
 from riskroute.core.errors import DataError, InputError, RiskrouteError
 from riskroute.core.files import write_json, write_whole
+from riskroute.core.instrument import instrument_from_plain, valid_decimal
 from riskroute.core.runtime import compilation_timed, require_extra
 from riskroute.core.text import TextTable
 from riskroute.core.validation import one_of
@@ -171,15 +174,20 @@ def _inspect(
         raise DataError(f"no imported market data in {str(folder)!r}")
     _say_overview(recordings)
     found = {one.stem: store.summary(one) for one in recordings}
-    formats = {
-        "spread": "#.4g" if any(one.derived for one in recordings) else ".4f",
-        "bid_depth": ",.0f",
-        "ask_depth": ",.0f",
-        "one_sided": ".1%",
-    }
-    rows = [[stem, *(format(one[name], how) for name, how in formats.items())] for stem, one in found.items()]
+    rows = []
+    for one in recordings:
+        seen, instrument = found[one.stem], one.instrument
+        spread, *depths = (seen[name] for name in ("spread", "bid_depth", "ask_depth"))
+        rows.append(
+            [
+                one.stem,
+                "-" if math.isnan(spread) else f"{instrument.price_text(spread)} {instrument.currency}",
+                *("-" if math.isnan(depth) else instrument.named(depth) for depth in depths),
+                f"{seen['one_sided']:.1%}",
+            ]
+        )
     say("")
-    say(TextTable(["", "median spread ($)", "bid depth", "ask depth", "one side empty"], rows).plain())
+    say(TextTable(["", "median spread", "median bid depth", "median ask depth", "one side empty"], rows).plain())
     if json is not None:
         say(f"wrote {write_json(json, found)}")
 
@@ -188,7 +196,9 @@ def _inspect(
 def _calibrate(
     folder: Annotated[Path, typer.Argument(help="Folder written by `riskroute market import`.")],
     symbol: Annotated[str, typer.Option(help="Symbol to trade.")],
-    quantities: Annotated[str, typer.Option(help="Test quantities FIRST:LAST[:STEP], ends included.")] = "1:10",
+    quantities: Annotated[
+        str, typer.Option(help="Test quantities FIRST:LAST[:STEP], ends included, such as 0.1:1:0.1.")
+    ] = "1:10",
     side: Annotated[str, typer.Option(help="sell or buy.")] = "sell",
     hours: Annotated[str, typer.Option(help="Times in the instrument's zone, FIRST-LAST.")] = "11:00-13:00",
     buckets: Annotated[int, typer.Option(help="Number of time buckets, one sample each.")] = 60,
@@ -209,7 +219,7 @@ def _calibrate(
     json: Annotated[Path | None, typer.Option(help="Write the estimates to this .json file.")] = None,
     out: Annotated[Path | None, typer.Option(help="Folder for venues.toml, points.parquet and fits.png.")] = None,
 ) -> None:
-    """Estimate mean and variance of the profit of an order of Q shares at each venue.
+    """Estimate mean and variance of the profit of an order of quantity Q at each venue.
 
     Samples one book per bucket and venue, and walks its levels for the profit against the mid. Mean and variance over
     the buckets are regressed on Q and Q^2; standard errors come from a bootstrap.
@@ -268,12 +278,13 @@ def _save(found: Calibration, json: Path | None, out: Path | None) -> Iterator[P
         return
     config = found.config
     title = f"{config['symbol']} on {config['date']}, {config['side']}: profit against the mid of each venue's book"
-    yield save_venue_models(found.models, out / "venues.toml", about=[title])
+    yield save_venue_models(found.models, out / "venues.toml", about=[title, found.units])
     yield write_whole(out / "points.parquet", lambda beside: found.to_frame().write_parquet(beside))
     if extra_is_installed("matplotlib"):
         from riskroute.paper.figures import plot_fits
 
-        yield plot_fits(found.fits, out / "fits.png", title=title)
+        instrument = instrument_from_plain(config["symbol"], config["instrument"])
+        yield plot_fits(found.fits, out / "fits.png", title=title, instrument=instrument)
 
 
 def _say_overview(recordings: list[Any]) -> None:
@@ -309,18 +320,18 @@ def require_market_command() -> None:
     require_extra("market data", "market", "itch_book", "pyarrow")
 
 
-def _quantities(text: str) -> list[int]:
+def _quantities(text: str) -> list[Decimal]:
     """Return the quantities of FIRST:LAST[:STEP], both ends included."""
     try:
-        first, last, step = [*map(int, text.split(":")), 1][:3]
-    except ValueError:
-        first = last = step = 0
+        first, last, step = [*(valid_decimal("--quantities", part) for part in text.split(":")), Decimal(1)][:3]
+    except (InputError, ValueError):
+        first = last = step = Decimal(0)
     if text.count(":") not in (1, 2) or not (0 < first < last <= 10**9 and step > 0):
         expected = "FIRST:LAST or FIRST:LAST:STEP with rising positive numbers"
         raise InputError(f"--quantities must be {expected}, was {text!r}")
     if (last - first) // step > 10_000:
         raise InputError(f"--quantities must give at most 10,000 values, was {text!r}")
-    found = list(range(first, last + 1, step))
+    found = [first + step * k for k in range(int((last - first) // step) + 1)]
     return found if found[-1] == last else [*found, last]
 
 

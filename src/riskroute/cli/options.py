@@ -47,8 +47,17 @@ Queue = Annotated[
 Seed = Annotated[int, typer.Option(help="Seed of markets, orders and dark pools.")]
 Kept = Annotated[Path, typer.Option(help="Cache folder for prepared days and results.")]
 Symbols = Annotated[list[str] | None, typer.Option(help="Symbol; repeat for more.")]
-Shares = Annotated[list[int] | None, typer.Option(help="Order size in shares; repeat for more; default: 1000.")]
-Lot = Annotated[int, typer.Option(help="Child orders are multiples of this many shares.")]
+Quantities = Annotated[
+    list[float] | None,
+    typer.Option(
+        "--shares",
+        "--quantity",
+        help="Order size, such as 1000 (shares) or 0.25 (BTC); repeat for more; default: 1000.",
+    ),
+]
+Lot = Annotated[
+    float | None, typer.Option(help="Child orders are multiples of this quantity; default: the lot of the instrument.")
+]
 Fees = Annotated[Path | None, typer.Option(help="Fee schedule (.toml) for recorded days.")]
 Instruments = Annotated[
     Path | None,

@@ -13,8 +13,9 @@ from riskroute.cli.market import require_market_command
 from riskroute.cli.output import check_outputs, say, show_progress, show_status
 from riskroute.core.errors import InputError
 from riskroute.core.files import write_json
+from riskroute.core.instrument import natural_text
 from riskroute.core.runtime import compilation_timed
-from riskroute.core.text import TextTable
+from riskroute.core.text import TextTable, money_text
 from riskroute.core.validation import one_of
 
 if TYPE_CHECKING:
@@ -33,8 +34,10 @@ commands = typer.Typer()
 def _route(
     books: Annotated[Path, typer.Argument(help="JSON file with the displayed books, fees and pools; see below.")],
     side: Annotated[str, typer.Option(help="buy or sell.")],
-    shares: Annotated[int, typer.Option(help="Shares of the order.")],
-    lot: options.Lot = 1,
+    quantity: Annotated[
+        float, typer.Option("--shares", "--quantity", help="Quantity of the order, such as 500 (shares) or 0.25 (BTC).")
+    ],
+    lot: options.Lot = None,
     horizon: Annotated[
         float, typer.Option(help="Seconds until the deadline; above 0 needs --router or --state.")
     ] = 0.0,
@@ -50,7 +53,7 @@ def _route(
     protection: Annotated[
         str,
         typer.Option(
-            help="Order protection: none (the cheapest shares after fees first), or reg-nms (US equities: better "
+            help="Order protection: none (the cheapest after fees first), or reg-nms (US equities: better "
             "displayed prices first, regardless of fees)."
         ),
     ] = "none",
@@ -63,20 +66,21 @@ def _route(
     state: Annotated[Path | None, typer.Option(help="Restore the router from this state (.json).")] = None,
     json: Annotated[Path | None, typer.Option(help="Write the answer to this .json file.")] = None,
 ) -> None:
-    """Route one order: print which venues and pools get how many shares, given the current books.
+    """Route one order: print which venues and pools get which quantity, given the current books.
 
-    The file holds one object with prices, sizes, the best level first, and fees such as "0.0030 per share" or "10 bps":
+    The file holds one object with prices, natural sizes, the best level first, fees such as "0.0030 per share" or "10
+    bps", and optionally the instrument:
 
     {"venues": {"XNAS": {"bids": [[9.99, 300]], "asks": [[10.01, 200]], "taker": "0.0030 per share"}},
-    "pools": {"DARK1": {"fee": "0.001 per share"}}, "tick": 0.01}
+    "pools": {"DARK1": {"fee": "0.001 per share"}}, "instrument": {"symbol": "QVEX", "currency": "USD"}}
 
-    Prints the child orders and their cost against the mid, fees included. For shares that are posted or sent to pools
-    the cost is a range, since the books do not show how many will fill.
+    Prints the child orders and their cost against the mid, fees included. For a quantity that is posted or sent to
+    pools the cost is a range, since the books do not show how many will fill.
     Example:
 
-    riskroute route books.json --side buy --shares 500 --router dark-first+sweep
+    riskroute route books.json --side buy --quantity 500 --router dark-first+sweep
 
-    riskroute route books.json --side buy --shares 1000 --horizon 10 --state out/study/state-LUMO-1000-10s.json
+    riskroute route books.json --side buy --quantity 1000 --horizon 10 --state out/study/state-LUMO-1000-10s.json
     """
     from riskroute.core.instrument import PROTECTIONS
     from riskroute.routers.context import read_context
@@ -93,7 +97,7 @@ def _route(
     known: dict[str, Any] = {} if symbol is None else {"symbol": symbol}
     if instruments is not None:
         known["instrument"] = _declared(instruments, symbol, protection)
-    order = {"side": side, "shares": shares, "lot": lot, "horizon": horizon, "protection": protection, **known}
+    order = {"side": side, "quantity": quantity, "lot": lot, "horizon": horizon, "protection": protection, **known}
     context = read_context(_read(books), **order)
     with compilation_timed(chosen.name):
         decision = price_decision(context, chosen.route(context).checked(context))
@@ -140,12 +144,15 @@ def _router(text: str | None, state: Path | None) -> Router:
 
 def _lines(name: str, decision: Decision) -> list[str]:
     """Return the printout: child orders, the rule for the remainder, and the cost."""
-    context, plan = decision.context, decision.plan
+    context, plan, instrument = decision.context, decision.plan, decision.context.instrument
     rows = [
-        [kind, place, f"{shares:,}", "any" if limit is None else f"{limit:.10g}", fee]
-        for kind, place, shares, limit, fee in decision.children
+        [
+            *(one.kind, one.place, natural_text(instrument.natural(one.shares))),
+            *("any" if one.limit is None else instrument.price_text(one.limit), one.fee),
+        ]
+        for one in decision.children
     ]
-    lines = [TextTable(["kind", "place", "shares", "limit price", "fee"], rows).plain()] if rows else []
+    lines = [TextTable(["kind", "place", instrument.quantity, "limit price", "fee"], rows).plain()] if rows else []
     if plan.in_turn and plan.dark:
         lines.append("Pools are tried in turn, each with the remainder.")
     rule, _, venue = plan.rest.partition(":")
@@ -155,21 +162,24 @@ def _lines(name: str, decision: Decision) -> list[str]:
         "venue": f"taken at {venue}",
         "post": f"posted at {venue} until the deadline, then swept",
     }
-    lines.append(f"Unfilled and unassigned shares are {then[rule]}.")
-    order = f"{context.side} {context.shares:,} at a mid of {context.mid:.10g}"
+    lines.append(f"What is unfilled or unassigned is {then[rule]}.")
+    size, mid = instrument.quantity_text(context.shares), instrument.price_text(context.mid)
+    order = f"{context.side} {size}{f' of {context.symbol}' if context.symbol else ''} at a mid of {mid}"
 
-    def dollars(cost: float) -> str:
-        return f"{'-' if cost < 0 else ''}${abs(cost):,.2f} ({1e4 * cost / (context.mid * context.shares):.2f} bps)"
+    def amount(cost: float) -> str:
+        bps = 1e4 * cost / (context.mid * context.shares)
+        return f"{money_text(cost * instrument.value, instrument.currency)} ({bps:.2f} bps)"
 
-    whole = f"the order {'returns' if context.side == 'sell' else 'costs'} ${decision.net:,.2f}"
+    net = money_text(decision.net * instrument.value, instrument.currency)
+    whole = f"the order {'returns' if context.side == 'sell' else 'costs'} {net}"
     if decision.passive:
         lines += [
             f"{name}: {order}, cost with fees, if the displayed books hold:",
-            f"  {dollars(decision.cost_if_filled)} if everything posted or sent to pools fills at its price,",
-            f"  {dollars(decision.cost_if_swept)} if nothing fills there and all is swept; then {whole} in total.",
+            f"  {amount(decision.cost_if_filled)} if everything posted or sent to pools fills at its price,",
+            f"  {amount(decision.cost_if_swept)} if nothing fills there and all is swept; then {whole} in total.",
         ]
     else:
-        cost = dollars(decision.cost_if_swept)
+        cost = amount(decision.cost_if_swept)
         lines.append(f"{name}: {order}, cost with fees {cost} if the displayed books hold; {whole} in total.")
     return lines
 
@@ -194,9 +204,9 @@ def _backtest(
         int | None, typer.Option(help="Days at the beginning used for training only; default: half.")
     ] = None,
     hours: options.Hours = None,
-    shares: options.Shares = None,
+    quantity: options.Quantities = None,
     side: Annotated[str, typer.Option(help="buy, sell, or both (alternating).")] = "both",
-    lot: options.Lot = 1,
+    lot: options.Lot = None,
     orders: Annotated[int, typer.Option(help="Orders per day.")] = 200,
     horizon: Annotated[float, typer.Option(help="Deadline of every order in seconds; 0 is immediate.")] = 0.0,
     kappa: Annotated[float, typer.Option(help="Risk charge: bps per squared bp of unforeseen cost variance.")] = 0.05,
@@ -230,10 +240,10 @@ def _backtest(
 
     Costs are basis points against the consolidated mid at arrival, fees included. Every router is compared order by
     order with the benchmark rule: dark pools first, then a sweep of the lit venues; with a deadline, the simple rule
-    that is best on the training days. Every size of --shares has its own table and verdict.
+    that is best on the training days. Every --quantity has its own table and verdict.
     Example:
 
-    riskroute backtest --market dark --days 6 --shares 1000 --horizon 60 --out out/backtest
+    riskroute backtest --market dark --days 6 --quantity 1000 --horizon 60 --out out/backtest
     """
     check_outputs({"--json": json, "--out": out / "x" if out else None, "--kept": kept / "x"})
     require_market_command()
@@ -244,7 +254,7 @@ def _backtest(
     from riskroute.study.play import PlayCache
 
     config = BacktestConfig(
-        shares=tuple(shares or (1000,)),
+        quantities=tuple(quantity or (1000,)),
         side=side,
         lot=lot,
         orders=orders,
@@ -350,8 +360,9 @@ def _headroom(
     symbol: options.Symbols = None,
     days: Annotated[int, typer.Option(help="Number of days of each market, from the first.")] = 4,
     hours: options.Hours = None,
-    shares: Annotated[
-        list[int] | None, typer.Option(help="Order size in shares; repeat for more; default: 10, 100, 1000 and 5000.")
+    quantity: Annotated[
+        list[float] | None,
+        typer.Option("--shares", "--quantity", help="Order size; repeat for more; default: 10, 100, 1000 and 5000."),
     ] = None,
     horizon: Annotated[
         list[float] | None, typer.Option(help="Deadline in seconds; repeat for more; default: 0, 10, 60 and 300.")
@@ -371,7 +382,7 @@ def _headroom(
     Perfect foresight includes future prices, so no router can save more.
     Example:
 
-    riskroute headroom --market dark --shares 1000 --horizon 0 --horizon 60
+    riskroute headroom --market dark --quantity 1000 --horizon 0 --horizon 60
     """
     check_outputs({"--json": json, "--kept": kept / "x"})
     require_market_command()
@@ -381,7 +392,7 @@ def _headroom(
     from riskroute.study.headroom import HORIZONS, KAPPAS, SIZES, headroom_table, headroom_words, market_headroom
     from riskroute.study.play import PlayCache
 
-    sizes, waits, prices = tuple(shares or SIZES), tuple(horizon or HORIZONS), tuple(kappa or KAPPAS)
+    sizes, waits, prices = tuple(quantity or SIZES), tuple(horizon or HORIZONS), tuple(kappa or KAPPAS)
     config, backend, found = BacktestConfig(orders=orders, hours=hours, seed=seed), Backend(), []
     names = market or ["paper", "comparable", "dark"]
     with show_progress(len(names) * len(sizes) * len(waits) * len(prices), "cases") as progress:

@@ -39,7 +39,7 @@ def _study(
         typer.Option(help="Market: dark, comparable, paper, or a folder written by `riskroute market import`."),
     ] = None,
     symbol: Annotated[list[str] | None, typer.Option(help="Symbol; repeat for more; each has its own answer.")] = None,
-    shares: options.Shares = None,
+    quantity: options.Quantities = None,
     side: Annotated[str | None, typer.Option(help="buy, sell, or both (alternating); default: both.")] = None,
     horizon: Annotated[
         list[float] | None,
@@ -99,9 +99,9 @@ def _study(
     same command resumes.
     Example:
 
-    riskroute study --market dark --shares 1000 --horizon 10 --days 6 --orders 100 --out out/study
+    riskroute study --market dark --quantity 1000 --horizon 10 --days 6 --orders 100 --out out/study
 
-    riskroute route books.json --side buy --shares 1000 --horizon 10 --state out/study/state-LUMO-1000-10s.json
+    riskroute route books.json --side buy --quantity 1000 --horizon 10 --state out/study/state-LUMO-1000-10s.json
     """
     check_outputs({"--out": out / "x", "--json": json, "--kept": kept / "x"})
     if init:
@@ -112,7 +112,12 @@ def _study(
     from riskroute.study.study import Study
 
     others = ("config", "backend", "workers", "address", "kept", "out", "json", "init")
-    keys = {"symbol": "symbols", "horizon": "horizons", "router": "routers"}  # options take one value each
+    keys = {
+        "quantity": "quantities",
+        "symbol": "symbols",
+        "horizon": "horizons",
+        "router": "routers",
+    }  # options take one value each
     given = {
         name: value for name, value in context.params.items() if value not in (None, [], ()) and name not in others
     }

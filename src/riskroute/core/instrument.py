@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from functools import cached_property
@@ -117,7 +117,7 @@ class Instrument:
         given = valid_decimal(name, quantity, minimum=Decimal(0))
         count = given / self.unit
         if count != count.to_integral_value():
-            raise InputError(f"{name} must be a multiple of {self._named(self.unit)}, the unit, was {shown(quantity)}")
+            raise InputError(f"{name} must be a multiple of {self.named(self.unit)}, the unit, was {shown(quantity)}")
         if count > LARGEST_QUANTITY:
             raise InputError(f"{name} must be at most {LARGEST_QUANTITY:,} units, was {int(count):,}")
         return int(count)
@@ -129,11 +129,38 @@ class Instrument:
 
     def quantity_text(self, units: float) -> str:
         """Return a number of units as the text of a natural quantity, such as ``0.25 BTC``."""
-        return self._named(self.natural(units))
+        return self.named(self.natural(units))
 
-    def _named(self, quantity: Decimal) -> str:
-        singular = quantity == 1 and self.quantity.islower() and self.quantity.endswith("s")
-        return f"{decimal_text(quantity)} {self.quantity[:-1] if singular else self.quantity}"
+    def named(self, quantity: Decimal | float) -> str:
+        """Return a natural quantity as text, such as ``0.25 BTC``."""
+        return f"{natural_text(quantity)} {self.singular if quantity == 1 else self.quantity}"
+
+    @property
+    def singular(self) -> str:
+        """What a quantity of 1 is: ``share``, ``contract``, ``BTC``."""
+        plural = self.quantity.islower() and self.quantity.endswith("s")
+        return self.quantity[:-1] if plural else self.quantity
+
+    def order_units(self, quantity: Any, name: str = "quantity", price: float | None = None) -> int:
+        """Return the size of an order in units; refuse one that venues do not accept at a price (default: any).
+
+        >>> Instrument("X", unit="0.001", lot="0.01", quantity="BTC").order_units("0.25")
+        250
+        """
+        units, of = self.units(quantity, name), f" of {self.symbol}" if self.symbol else ""
+        if units % self.lot_units or not units:
+            lot = self.named(self.lot or self.unit)
+            raise InputError(f"{name} must be a positive multiple of {lot}, the lot{of}, was {shown(quantity)}")
+        least = self.minimum_quantity
+        if self.natural(units) < least:
+            raise InputError(f"{name} must be at least {self.named(least)}, the minimum{of}, was {shown(quantity)}")
+        worth = None if price is None else abs(self.natural(units) * self.multiplier * valid_decimal("price", price))
+        if worth is not None and worth < self.minimum_notional:
+            amounts = (
+                f"{decimal_text(self.minimum_notional)} {self.currency}, the minimum{of}, was {decimal_text(worth)}"
+            )
+            raise InputError(f"{name} must be worth at least {amounts} {self.currency}")
+        return units
 
     @cached_property
     def lot_units(self) -> int:
@@ -163,6 +190,19 @@ class Instrument:
             return "-"
         text = f"{amount:,.{digits}f}"
         return f"{text if text.strip('-0.,') else text.lstrip('-')} {self.currency}"
+
+    def price_text(self, price: float) -> str:
+        """Return a price with the digits of the tick, and up to two more for prices between ticks.
+
+        >>> equity, future = Instrument(), Instrument(tick="0.25")
+        >>> equity.price_text(48.02), equity.price_text(1250.005), future.price_text(5000.125)
+        ('48.02', '1,250.005', '5,000.125')
+        >>> Instrument(tick=1).price_text(60_000.0)
+        '60,000'
+        """
+        digits = max(-int(self.tick.as_tuple().exponent), 0)
+        text = f"{price:,.{digits + 2}f}"
+        return (text[:-2] + text[-2:].rstrip("0")).rstrip(".")
 
     # sessions
 
@@ -237,7 +277,7 @@ class Instrument:
 
     def describe(self) -> str:
         """Describe units, ticks, currency, session and order protection in one sentence."""
-        parts = [f"quantities in multiples of {self._named(self.unit)}", f"ticks of {decimal_text(self.tick)}"]
+        parts = [f"quantities in multiples of {self.named(self.unit)}", f"ticks of {decimal_text(self.tick)}"]
         if self.lot_units > 1:
             parts.append(f"lots of {self.quantity_text(self.lot_units)}")
         if self.multiplier != 1:
@@ -316,6 +356,24 @@ def decimal_text(value: Decimal, separator: str = ",") -> str:
     """
     text = format(value, f"{separator}f")
     return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def natural_text(quantity: Decimal | float) -> str:
+    """Return a natural quantity without its name.
+
+    >>> natural_text(1000.0), natural_text(0.1 + 0.2)
+    ('1,000', '0.3')
+    """
+    return decimal_text(valid_decimal("quantity", quantity))
+
+
+def each_named(instruments: Iterable[Instrument], quantity: float) -> str:
+    """Return a natural quantity as text for one or more instruments.
+
+    >>> each_named([Instrument("A"), Instrument("B")], 1000), each_named([Instrument(quantity="BTC"), SHARES], 2.5)
+    ('1,000 shares', '2.5 BTC or 2.5 shares')
+    """
+    return " or ".join(dict.fromkeys(one.named(quantity) for one in instruments))
 
 
 def plain_number(value: Decimal) -> int | float:

@@ -1,7 +1,7 @@
 """Conversion of records to plain JSON values and back, with type checks.
 
 A record is a frozen dataclass or a msgspec struct. Its fields may be numbers, strings, dates, tuples, lists,
-dictionaries, NumPy arrays, records, and unions of these. A tuple becomes a list, a date an ISO string, and an array
+dictionaries, NumPy arrays, records, and unions of these. A tuple becomes a list, a date and a decimal text, an array
 ``{"array": nested lists, "dtype": ..., "shape": ...}``, since nested lists do not give the shape of an empty array.
 Floats are exact. NaN and infinities remain floats, which Python's `json` writes and reads.
 """
@@ -12,6 +12,7 @@ import dataclasses
 import math
 import re
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import Annotated, Any, TypeVar, get_args, get_origin
 
 import msgspec
@@ -32,7 +33,7 @@ Count = Annotated[int, msgspec.Meta(ge=0)]
 
 def to_plain(value: Any) -> Any:
     """Convert a record, or a container of records, to plain JSON values."""
-    return _tuples_as_lists(msgspec.to_builtins(value, enc_hook=_encode))
+    return _tuples_as_lists(msgspec.to_builtins(value, enc_hook=_encode, builtin_types=(Decimal,)))
 
 
 def from_plain(kind: type[Record], value: Any, what: str = "the record") -> Record:
@@ -102,6 +103,8 @@ def _value_at(value: Any, path: str, type_name: str) -> str:
 def _tuples_as_lists(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _tuples_as_lists(item) for key, item in value.items()}
+    if isinstance(value, Decimal):
+        return format(value, "f")
     return [_tuples_as_lists(item) for item in value] if isinstance(value, list | tuple) else value
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -92,14 +93,21 @@ def rounds_to_zero(value: float, digits: int = 2) -> bool:
     return not fixed_text(value, digits).strip("0.")
 
 
-def dollars_text(value: float | None) -> str:
-    """Format an amount in dollars, with fewer decimals for larger amounts; a dash for None."""
-    if value is None:
+def money_text(value: float | None, currency: str) -> str:
+    """Format an amount with its currency; a dash for None and for amounts of several currencies (``""``).
+
+    Examples
+    --------
+    >>> money_text(1234.5, "USD"), money_text(-12.5, "USD"), money_text(0.0123, "USDT"), money_text(0.000456, "USDT")
+    ('1,234.50 USD', '-12.50 USD', '0.012 USDT', '0.00046 USDT')
+    """
+    if value is None or not currency:
         return "-"
     size = abs(value)
-    digits = 0 if size >= 1000 else 2 if size >= 1 else 3
-    text = f"{size:,.{digits}f}"
-    return f"{'-' if value < 0 and float(text.replace(',', '')) else ''}${text}"
+    digits = 2 if size >= 1 else 3
+    if 1e-9 < size < 1e-3:  # smaller ones are rounding errors
+        digits = 1 - math.floor(math.log10(size))  # two significant digits
+    return f"{fixed_text(value, digits)} {currency}"
 
 
 def count_text(count: int) -> str:
@@ -108,18 +116,6 @@ def count_text(count: int) -> str:
         return f"{count:,}"
     digits = str(count)
     return f"about {digits[0]}.{digits[1]}e+{len(digits) - 1}"
-
-
-def price_text(price: float) -> str:
-    """Format a price with two to four decimals, without trailing zeros after the second.
-
-    Examples
-    --------
-    >>> price_text(48.02), price_text(48.005), price_text(1250.0)
-    ('48.02', '48.005', '1,250.00')
-    """
-    text = f"{price:,.4f}"
-    return text[:-2] + text[-2:].rstrip("0")
 
 
 def words_list(names: Sequence[str]) -> str:

@@ -7,13 +7,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from decimal import Decimal
 from functools import lru_cache
 
 import numpy as np
 
 from riskroute.core.arrays import Matrix
-from riskroute.core.instrument import REG_NMS, Instrument
 from riskroute.core.validation import unvalidated
 from riskroute.live.state.orders import (
     NANO,
@@ -22,8 +20,10 @@ from riskroute.live.state.orders import (
     ParentOrder,
     PoolQuote,
     VenueQuote,
+    amount_scale,
+    instrument_of,
+    minimum_units,
     order_id,
-    touch_prices,
 )
 from riskroute.live.state.trading_state import ChildState, ParentState, TradingState
 from riskroute.routers.context import Context, ContextBooks, ContextPool
@@ -44,7 +44,7 @@ from riskroute.routers.execution import (
 )
 from riskroute.routers.plan import Plan
 from riskroute.routers.report import ChildReport, Report
-from riskroute.routing.fees import VenueFees
+from riskroute.routing.fees import VenueFees, fee_limits
 
 _STAGE = 1000  # slots per stage: children of the plan from 0, of the next stage from 1000, and so on
 _VENUE_AT_DEADLINE = 3 * _STAGE - 2  # slot of the last retry of shares that only one venue may fill
@@ -56,9 +56,9 @@ Children = tuple[ChildOrder, ...]
 def context_of(order: ParentOrder, now: int) -> Context:
     """Return the context of a router's decision; the order was validated on arrival."""
     quotes = order.quotes
-    takers, makers, limits = _fees(
-        tuple([(quote.taker, quote.maker) for quote in quotes])
-    )  # copied below: routers may write
+    instrument = order.instrument
+    fees = tuple([(quote.taker, quote.taker_rate, quote.maker, quote.maker_rate) for quote in quotes])
+    takers, makers, limits = _fees(fees, order.terms)  # copied below: routers may write
     bid_px, ask_px, bid_sz, ask_sz = _levels(quotes)
     books = unvalidated(
         ContextBooks,
@@ -81,37 +81,33 @@ def context_of(order: ParentOrder, now: int) -> Context:
             "side": order.side,
             "shares": order.quantity,
             "books": books,
-            "pools": tuple(map(_pool, order.pools)),
-            "lot": order.lot,
+            "pools": tuple([_pool(pool, order.terms, order.mid if pool.rate else 0) for pool in order.pools]),
+            "lot": instrument.lot_units,
             "horizon": max(order.deadline - now, 0) / NANO,
             "time": now,
             "features": order.features,
-            "instrument": _instrument(order.symbol, order.tick),
+            "instrument": instrument,
         },
     )
 
 
 @lru_cache(1024)
-def _instrument(symbol: str, tick: int) -> Instrument:
-    """Return the instrument of an order; honouring better prices elsewhere is safe in every market."""
-    return Instrument(symbol, tick=Decimal(tick) / NANO, protection=REG_NMS)
+def _pool(quote: PoolQuote, terms: str, mid: int) -> ContextPool:
+    """Return a pool as routers see it, with its fee at the mid; cached, since all orders have the same few pools."""
+    fee = quote.fee / NANO / float(instrument_of("", terms).multiplier)
+    return ContextPool(quote.pool, fee + quote.rate / NANO * mid / amount_scale(terms).at_one, quote.improvement)
 
 
 @lru_cache(1024)
-def _pool(quote: PoolQuote) -> ContextPool:
-    """Return a pool as routers see it; cached, since all orders have the same few pools."""
-    return ContextPool(quote.pool, quote.fee / NANO, quote.improvement)
-
-
-@lru_cache(1024)
-def _fees(fees: tuple[tuple[int, int], ...]) -> VenueFees:
-    """Return the fees by venue; cached like the pools."""
-    takers, makers = ([both[k] / NANO for both in fees] for k in (0, 1))
-    return VenueFees.per_quantity(takers, makers)
+def _fees(fees: tuple[tuple[int, int, int, int], ...], terms: str) -> VenueFees:
+    """Return the fees by venue, without limits; cached like the pools."""
+    rows = np.array(fees, dtype=np.float64).reshape(len(fees), 2, 2) / NANO
+    rows[:, :, 0] /= float(instrument_of("", terms).multiplier)
+    return VenueFees(rows[:, 0], rows[:, 1], fee_limits(len(fees)))
 
 
 def _levels(quotes: Quotes) -> tuple[Matrix, Matrix, Matrix, Matrix]:
-    """Return bid and ask prices in dollars and their sizes, ``(V, L)`` each; missing levels have price NaN, size 0."""
+    """Return bid and ask prices and their sizes in units, ``(V, L)`` each; missing levels have price NaN, size 0."""
     depth = max([1, *[max(len(quote.bids), len(quote.asks)) for quote in quotes]])
     prices: list[float] = []
     sizes: list[float] = []
@@ -128,12 +124,12 @@ def _levels(quotes: Quotes) -> tuple[Matrix, Matrix, Matrix, Matrix]:
 
 
 def report_of(outcome: OrderOutcome) -> Report:
-    """Return the report of a settled order, from which a router learns."""
-    children = []
+    """Return the report of a settled order, from which a router learns; its costs are prices times units."""
+    children, at_one = [], outcome.scale.at_one
     for number, child in enumerate(outcome.children):
         price = 0.0
         if child.filled > 0:
-            price = max((outcome.mid + outcome.sign * child.money / child.filled) / NANO, 0.0)
+            price = max((outcome.mid + outcome.sign * child.money / child.filled) / at_one, 0.0)
         values = {
             "child": number,
             "kind": child.kind,
@@ -141,13 +137,13 @@ def report_of(outcome: OrderOutcome) -> Report:
             "sent": max(child.sent, child.filled),
             "filled": max(child.filled, 0),
             "price": price,
-            "fee": child.fees / NANO,
+            "fee": child.fees / at_one,
             "last_fill": child.last_fill if child.filled > 0 else 0,
             "known": child.done_at,
             "posted": child.sent_at,
         }
         children.append(unvalidated(ChildReport, values))
-    values = {"order": outcome.parent, "children": tuple(children), "complete": True, "profit": -outcome.cost / NANO}
+    values = {"order": outcome.parent, "children": tuple(children), "complete": True, "profit": -outcome.cost / at_one}
     return unvalidated(Report, values)
 
 
@@ -241,8 +237,8 @@ class _Making:
     ) -> None:
         self.maker, self.order, self.plan, self.quotes, self.sent, self.now = maker, order, plan, quotes, children, now
         self.sign, self.own, self.too_late = order.sign, own, ""
-        bid, ask = touch_prices(order.quotes)
-        self.worst = maker.collar((bid + ask) // 2, self.sign)
+        self.tick = order.scale.tick
+        self.worst = self._on_tick(maker.collar(order.mid // order.scale.unit, self.sign))
         if order.limit is not None:
             self.worst = self._no_worse(order.limit)
         self.context = maker.context(order)
@@ -281,7 +277,7 @@ class _Making:
 
     def orders(self, children: Sequence[ExecutionChild], slot: int | None = None) -> Children:
         """Return child orders for those children that can be sent; the others end without a fill."""
-        made = []
+        made, sendable = [], []
         takes = {child.place: child for child in children if child.kind == "take"}
         plan = self.plan
         kinds = (("dark", plan.dark), ("dark_rest", plan.dark_rest), ("limit", plan.limit), ("take", plan.take))
@@ -290,7 +286,9 @@ class _Making:
             price = self._price(child, takes)
             if price is None or child.place not in self.maker.places or child.kind == self.too_late:
                 self.execution.finish(child, 0)
-                continue
+            else:
+                sendable.append((child, price))
+        for child, price in self._large_enough(sendable):
             self.execution.sent(child)
             if child.stage == PLAN:
                 number = slots[child.kind, child.place]
@@ -318,6 +316,31 @@ class _Making:
             )
         return tuple(made)
 
+    def _large_enough(self, children: list[tuple[ExecutionChild, int]]) -> list[tuple[ExecutionChild, int]]:
+        """Return children in multiples of the lot, none below the minimum; the others end without a fill.
+
+        The quantity that this takes from children that trade at once goes to the largest of them. What no child can
+        hold stays with the order, and is marked at its deadline unless a later child holds it.
+        """
+        lot = self.context.lot
+        least = minimum_units(self.order.terms, self.order.mid)
+        if least <= 1:
+            return children
+        sizes = [child.shares - child.shares % lot for child, _ in children]
+        sizes = [size if size >= least else 0 for size in sizes]
+        taking = [k for k, (child, _) in enumerate(children) if child.kind in ("take", "sweep")]
+        if taking:
+            largest = max(taking, key=lambda k: children[k][0].shares)
+            size = sizes[largest] + sum(children[k][0].shares - sizes[k] for k in taking)
+            sizes[largest] = size - size % lot if size >= least else 0
+        found = []
+        for (child, price), size in zip(children, sizes, strict=True):
+            if size:
+                found.append((child._replace(shares=size), price))
+            else:
+                self.execution.finish(child, 0)
+        return found
+
     def _price(self, child: ExecutionChild, takes: Mapping[str, ExecutionChild]) -> int | None:
         """Return the limit price of a child; None for one that cannot be posted."""
         if child.kind == "limit":
@@ -330,12 +353,18 @@ class _Making:
         return self.worst if limit == math.inf else self._no_worse(round(self.sign * limit * NANO))
 
     def _no_worse(self, price: int) -> int:
-        return min(self.worst, price) if self.sign > 0 else max(self.worst, price)
+        return min(self.worst, self._on_tick(price)) if self.sign > 0 else max(self.worst, self._on_tick(price))
+
+    def _on_tick(self, price: int) -> int:
+        """Return the closest multiple of the tick that is no worse than a price."""
+        return price - price % self.tick if self.sign > 0 else price + -price % self.tick
 
     def levels(self, *, usable: bool = True) -> ExecutionLevels:
         """Return the displayed side; if ``usable``, what may be taken: reachable, within the collar, not taken yet."""
         sign, places, shown = self.sign, self.maker.places, {quote.venue: quote for quote in self.quotes}
-        fees = {quote.venue: quote.taker / NANO for quote in (*self.order.quotes, *self.quotes)}
+        quotes = (*self.order.quotes, *self.quotes)
+        rates = _fees(tuple([(one.taker, one.taker_rate, 0, 0) for one in quotes]), self.order.terms).takers
+        fees = {quote.venue: row for quote, row in zip(quotes, rates, strict=True)}
         sides = [
             () if (quote := shown.get(name)) is None else quote.asks if sign > 0 else quote.bids for name in self.venues
         ]
@@ -356,7 +385,7 @@ class _Making:
                 v = self.venues.index(venue)
                 fills.append(ExecutionFill(v, paid, shares, times[v] if times[v] <= at else -1, at))
             remove_own(prices, sizes, fills, np.array(times), self.now)
-        return ExecutionLevels(self.venues, prices, sizes, np.array([(fees[name], 0.0) for name in self.venues]))
+        return ExecutionLevels(self.venues, prices, sizes, np.array([fees[name] for name in self.venues]))
 
 
 def child_id(stream: str, parent: str, slot: int, attempt: int) -> str:

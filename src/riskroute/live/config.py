@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import hashlib
 import hmac
 import ipaddress
@@ -15,12 +16,23 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    WithJsonSchema,
+    field_validator,
+    model_validator,
+)
 
 from riskroute.core.config import Name, Seed, config_list, read_toml_config, validated_config
 from riskroute.core.errors import InputError
 from riskroute.core.files import in_file_name
-from riskroute.live.limits import LARGEST_QUANTITY, Limits
+from riskroute.core.instrument import Instrument, instrument_from_plain, load_instruments
+from riskroute.live.fees import LiveFees, PlaceFees
+from riskroute.live.limits import Limits
 from riskroute.live.log.interface import Log
 from riskroute.live.log.sqlite import SqliteLog
 from riskroute.live.log.state_store import PostgresStateStore, SqliteStateStore, StateStore
@@ -37,10 +49,13 @@ from riskroute.routers.registry import (
     router_parameters,
 )
 from riskroute.routers.router import Router
+from riskroute.routing.fees import load_fees
 
 Scope = Literal["trade", "halt", "read"]
+# as `riskroute.routing.fees.parse_fee` reads it
+FeeTerms = Annotated[float | str | dict[str, float | str], WithJsonSchema({"type": "text or table"})]
 Fraction = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
-Dollars = Annotated[float, Field(ge=-10, le=10, allow_inf_nan=False)]
+Quantity = Annotated[float, Field(ge=0, le=1e18, allow_inf_nan=False)]
 Amount = Annotated[float, Field(gt=0, le=1e18, allow_inf_nan=False)]
 Seconds = Annotated[float, Field(gt=0, le=86_400, allow_inf_nan=False)]
 Whole = Annotated[int, Field(ge=0, le=10**15, strict=True)]
@@ -91,11 +106,11 @@ class _RouterConfig(_Section):
 
 
 class _PlaceConfig(_Section):
-    """A simulated venue or pool: fees in dollars a share, latency and faults."""
+    """A simulated venue or pool: fees, latency and faults."""
 
     kind: Literal["simulated"] = "simulated"
-    taker: Dollars = 0.0
-    maker: Dollars = 0.0
+    taker: FeeTerms = 0.0
+    maker: FeeTerms = 0.0
     latency_ms: Annotated[float, Field(ge=0, le=60_000)] = 1.0
     seed: Seed = 0
     fill_seconds: Seconds = 1.0
@@ -108,26 +123,19 @@ class _PlaceConfig(_Section):
 
 
 class _PoolConfig(_PlaceConfig):
-    """A dark pool: fee, price improvement and mean hidden size."""
+    """A dark pool: fee, price improvement and mean hidden quantity."""
 
-    fee: Dollars = 0.0
+    fee: FeeTerms = 0.0
     improvement: Annotated[float, Field(ge=-1, le=1)] = 0.0
-    hidden: Whole = 100
-
-
-class InstrumentConfig(_Section):
-    """A tradable symbol."""
-
-    lot: Annotated[int, Field(ge=1, le=LARGEST_QUANTITY, strict=True)] = 1
-    tick: Amount = 0.01
+    hidden: Quantity = 100
 
 
 class _LimitsConfig(_Section):
-    """`Limits` in shares, dollars and seconds."""
+    """`Limits` in natural quantities, the quote currency and seconds."""
 
-    order_quantity: Whole = 100_000
+    order_quantity: Quantity = 100_000
     order_notional: Amount = 1_000_000
-    symbol_quantity: Whole = 1_000_000
+    symbol_quantity: Quantity = 1_000_000
     symbol_notional: Amount = 10_000_000
     venue_open: Whole = 1_000
     day_orders: Whole = 100_000
@@ -145,11 +153,11 @@ class _LimitsConfig(_Section):
 
     def limits(self) -> Limits:
         """Return the limits in the engine's units."""
-        dollars = {"order_notional", "symbol_notional", "day_notional", "day_loss"}
+        money = {"order_notional", "symbol_notional", "day_notional", "day_loss"}
         renamed = {"collar_bps": "collar", "quote_seconds": "quote_age"}
         values = {}
         for name, value in self.model_dump().items():
-            scaled = name in dollars or name.endswith("_seconds")
+            scaled = name in money or name.endswith("_seconds")
             values[renamed.get(name, name.removesuffix("_seconds"))] = nano(value) if scaled else value
         return Limits(**values)
 
@@ -193,7 +201,8 @@ class LiveConfig(_Section):
     router: _RouterConfig = _RouterConfig()
     venues: Annotated[dict[Name, _PlaceConfig], Field(min_length=1)]
     pools: dict[Name, _PoolConfig] = {}
-    instruments: Annotated[dict[Name, InstrumentConfig], Field(min_length=1)]
+    instruments: Annotated[dict[Name, Instrument], Field(min_length=1)]
+    fees: Path | None = None
     limits: _LimitsConfig = _LimitsConfig()
     tokens: Annotated[dict[Name, _TokenConfig], Field(min_length=1)]
     patience_seconds: Seconds = 2.0
@@ -201,6 +210,33 @@ class LiveConfig(_Section):
     body_bytes: Annotated[int, Field(ge=1_000, le=16_000_000, strict=True)] = 1_000_000
     halt_file: Path | None = None
     control_socket: Path | None = None
+
+    @field_validator("instruments", mode="before")
+    @classmethod
+    def _instruments(cls, given: Any) -> Any:
+        """Return instruments by symbol, from tables or a file."""
+        if isinstance(given, str | Path):
+            return load_instruments(given)
+        if not isinstance(given, dict):
+            return given
+        return {
+            symbol: one if isinstance(one, Instrument) else instrument_from_plain(str(symbol), one)
+            for symbol, one in given.items()
+        }
+
+    @property
+    def currency(self) -> str:
+        """The quote currency of all instruments."""
+        return next(iter(self.instruments.values())).currency
+
+    def build_fees(self, *, schedule: bool = True) -> LiveFees:
+        """Return the fees of venues and pools; without the ``schedule``, only those stated for them."""
+        stated: dict[str, tuple[Any, Any] | None] = {}
+        for name, venue in self.venues.items():
+            stated[name] = (venue.taker, venue.maker) if {"taker", "maker"} & venue.model_fields_set else None
+        for name, pool in self.pools.items():
+            stated[name] = (pool.fee, pool.fee) if "fee" in pool.model_fields_set else None
+        return LiveFees(stated, load_fees(self.fees) if schedule and self.fees is not None else None)
 
     @property
     def address(self) -> tuple[str, int]:
@@ -262,8 +298,11 @@ class LiveConfig(_Section):
         """Return the gateways of venues and pools; none in shadow mode, which sends nothing."""
         if self.mode == "shadow":
             return {}
-        fees = {name: (nano(venue.taker), nano(venue.maker)) for name, venue in self.venues.items()}
-        fees |= {name: (nano(pool.fee), nano(pool.fee)) for name, pool in self.pools.items()}
+        known = self.build_fees()
+
+        def fees(place: str, instrument: Instrument) -> PlaceFees:
+            return known.of(place, instrument, instrument.session_day(clock()))
+
         hidden = {name: pool.hidden for name, pool in self.pools.items()}
         beside = self.log.path or self.halt_file
         folder = Path.cwd() if beside is None else beside.parent
@@ -272,7 +311,7 @@ class LiveConfig(_Section):
         for name, place in {**self.venues, **self.pools}.items():
             venue = JournalledVenue(
                 name,
-                SimulatedMarket(history, place.seed, hidden, place.fill_seconds, fees),
+                SimulatedMarket(history, place.seed, hidden, place.fill_seconds, fees, self.instruments),
                 clock,
                 latency=place.latency_ms / 1000,
                 faults=Faults(**{field.name: getattr(place, field.name) for field in fields(Faults)}),
@@ -303,9 +342,9 @@ def _is_loopback(host: str) -> bool:
         return False
 
 
-def nano(dollars: float) -> int:
-    """Convert dollars to units of 1e-9 dollars."""
-    return round(dollars * NANO)
+def nano(amount: float) -> int:
+    """Convert an amount to 1e-9."""
+    return round(amount * NANO)
 
 
 def _read_state(path: Path) -> Any:
@@ -335,9 +374,28 @@ def live_config(values: Mapping[str, Any]) -> LiveConfig:
         raise InputError(f"venues and pools must have different names, both have {both[0]!r}")
     if config.part[1] > 1 and config.log.postgres is None:
         raise InputError(f"partition must be 1/1 for a log in a file, was {config.partition!r}: others need PostgreSQL")
+    _check_instruments(config)
     if not config.public and not _is_loopback(config.address[0]):
         raise InputError(f"listen must be a loopback address unless public = true, was {config.listen!r}")
     return config
+
+
+def _check_instruments(config: LiveConfig) -> None:
+    """Raise `InputError` for instruments that cannot be traded together, have finer prices, or other fees."""
+    fees = config.build_fees(schedule=False)
+    for symbol, one in config.instruments.items():
+        if one.currency != config.currency:
+            first = next(iter(config.instruments))
+            expected = "instruments of a service must have one currency, in which limits and costs are added"
+            raise InputError(f"{expected}: {first} has {config.currency}, {symbol} {one.currency}")
+        if one.tick * NANO % 1:
+            raise InputError(f"tick of {symbol} must be a multiple of 0.000000001, was {one.tick}")
+        if one.negative_prices:
+            raise InputError(
+                f"negative_prices of {symbol} must be false: limits and collars are fractions of the price"
+            )
+        for place in (*config.venues, *config.pools):
+            fees.of(place, one, dt.date.max)
 
 
 def read_live_config(path: Path, **more: str | None) -> LiveConfig:
@@ -346,8 +404,11 @@ def read_live_config(path: Path, **more: str | None) -> LiveConfig:
     Values in ``more`` that are not None override those of the file.
     """
     given = {name: value for name, value in more.items() if value is not None}
-    config = live_config({**read_toml_config(path), **given})
     beside = path.absolute().parent
+    values = {**read_toml_config(path), **given}
+    if isinstance(values.get("instruments"), str):
+        values["instruments"] = beside / Path(values["instruments"]).expanduser()
+    config = live_config(values)
 
     def absolute(given: Path | None) -> Path | None:
         return None if given is None else beside / given.expanduser()
@@ -360,7 +421,7 @@ def read_live_config(path: Path, **more: str | None) -> LiveConfig:
     control = absolute(config.control_socket)
     if control is None:
         control = beside / f"{config.stream}-control" if log.path is None else Path(f"{log.path}-control")
-    paths = {"halt_file": absolute(config.halt_file), "control_socket": control}
+    paths = {"halt_file": absolute(config.halt_file), "control_socket": control, "fees": absolute(config.fees)}
     return config.model_copy(update={"log": log, "router": router, **paths})
 
 

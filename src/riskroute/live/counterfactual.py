@@ -35,13 +35,13 @@ from riskroute.routers.plan import Plan
 from riskroute.routing.consolidated import displayed_cost
 from riskroute.routing.fees import fee_at
 
-_MOST = 100_000  # larger children count as one of this size: hazards keep an entry for every share
+_MOST = 100_000  # larger children count as one of this size: hazards keep an entry for every size
 
 
 class CounterfactualCost(NamedTuple):
-    """A counterfactual cost in 1e-9 dollars against the arrival mid, fees included.
+    """A counterfactual cost against the arrival mid, fees included, as an amount of the instrument.
 
-    ``guessed`` is the number of shares whose fill is unknown and replaced by its expectation. ``children`` are those
+    ``guessed`` is the number of units whose fill is unknown and replaced by its expectation. ``children`` are those
     that the plan would have sent, with their fills.
     """
 
@@ -77,41 +77,48 @@ class Counterfactual:
 
     def learn(self, order: ParentOrder, seen: Sequence[ChildOutcome]) -> None:
         """Learn from the children of an order."""
-        horizon = _horizon(order)
+        horizon, counted = _horizon(order), _counted(order)
         for child in seen:
             if child.kind in ("dark", "dark_rest", "limit") and child.sent > 0 and not child.marked:
-                key, sent = _key(child.kind, child.place, horizon), min(child.sent, _MOST)
+                key = _key(child.kind, child.place, horizon, counted)
+                grain = counted[0]
+                sent = min(max(round(child.sent / grain), 1), _MOST)
                 if key not in self._hazards:
                     self._hazards[key] = _prior(child.kind)
-                self._hazards[key].add(sent, min(max(child.filled, 0), sent))
+                self._hazards[key].add(sent, min(max(round(child.filled / grain), 0), sent))
 
     def fill_beliefs(self) -> list[dict[str, Any]]:
         """Return, for every place, the probability that orders of some sizes are filled completely.
 
-        ``low`` and ``high`` are the ends of its 90 % credible interval, from posterior draws.
+        ``low`` and ``high`` are the ends of its 90 % credible interval, from posterior draws. Sizes are multiples of
+        the quantity ``counted``; ``symbol`` is empty for all instruments that are counted in single units.
         """
         rng, found = np.random.default_rng(0), []
         for key, belief in list(self._hazards.items()):
-            kind, place, _ = key.split("\x1f")
+            kind, place, _, counted, symbol = key.split("\x1f")
             draws = np.array([belief.tails(self.shown[-1], belief.draw(rng)) for _ in range(50)])
             tails = belief.tails(self.shown[-1])
             sizes = [
                 {
-                    "shares": size,
+                    "size": size,
                     "chance": float(tails[size - 1]),
                     "low": float(np.quantile(draws[:, size - 1], 0.05)),
                     "high": float(np.quantile(draws[:, size - 1], 0.95)),
                 }
                 for size in self.shown
             ]
-            found.append({"place": place, "kind": kind, "trials": float(belief.trials), "sizes": sizes})
+            about = {"place": place, "kind": kind, "symbol": symbol, "counted": counted}
+            found.append(about | {"trials": float(belief.trials), "sizes": sizes})
         return found
 
-    def more(self, kind: str, place: str, horizon: float, shares: int, known: int) -> float:
-        """Return the expected fill of a child beyond ``known`` shares, given that these are filled."""
+    def more(self, kind: str, place: str, order: ParentOrder, units: float, filled: float) -> float:
+        """Return the expected fill of a child beyond ``filled`` units, given that these are filled."""
+        counted = _counted(order)
+        grain = counted[0]
+        shares, known = min(round(units / grain), _MOST), min(round(filled / grain), _MOST)
         if shares <= known:
             return 0.0
-        key = _key(kind, place, horizon)
+        key = _key(kind, place, _horizon(order), counted)
         belief = self._hazards.get(key)
         trials = belief.trials if belief is not None else 0.0
         computed = self._expected.get(key)
@@ -120,7 +127,7 @@ class Counterfactual:
             computed = self._expected[key] = trials, belief.expected(max(shares, 1000))
         table = computed[1]  # expected fills of 0, 1 .. shares
         there = float(table[known] - table[known - 1]) if known else 1.0
-        return float(table[shares] - table[known]) / max(there, 1e-9)
+        return grain * float(table[shares] - table[known]) / max(there, 1e-9)
 
 
 def _prior(kind: str) -> Hazards:
@@ -129,8 +136,21 @@ def _prior(kind: str) -> Hazards:
     return Hazards.from_tails(EDGES, [some * factor**k for k in range(len(EDGES))], 2.0)
 
 
-def _key(kind: str, place: str, horizon: float) -> str:
-    return f"{kind}\x1f{place}\x1f{0 if kind == 'dark' else horizon_feature(horizon)}"
+def _key(kind: str, place: str, horizon: float, counted: tuple[int, str]) -> str:
+    return f"{kind}\x1f{place}\x1f{0 if kind == 'dark' else horizon_feature(horizon)}\x1f{counted[1]}"
+
+
+def _counted(order: ParentOrder) -> tuple[int, str]:
+    """Return the number of units that hazards count as one, and its text with the symbol.
+
+    Fractional units can be tiny: then it is the power of ten that is worth 1 to 10 of the currency.
+    """
+    instrument = order.instrument
+    if instrument.unit >= 1:
+        return 1, "1 unit\x1f"
+    value = max(order.mid / order.scale.one, 1e-30)
+    grain = 10 ** max(math.ceil(-math.log10(value)), 0)
+    return grain, f"{instrument.quantity_text(grain)}\x1f{order.symbol}"
 
 
 def counterfactual_plan(context: Context) -> Plan:
@@ -201,7 +221,8 @@ class _Counterplan:
         self.beliefs, self.order, self.plan, self.seen, self.market = beliefs, order, plan, seen, market
         self.context = context
         self.horizon, self.sign = _horizon(order), context.sign
-        self.half = (context.books.best_ask - context.books.best_bid) / 2 * NANO
+        self.at_one = order.scale.at_one
+        self.half = (context.books.best_ask - context.books.best_bid) / 2 * self.at_one
         self.execution, self.book = Execution(plan, context), _Displayed(context)
         self.children: list[tuple[ExecutionChild, float]] = []
         self.cost = self.guessed = self.lit = 0.0
@@ -240,7 +261,7 @@ class _Counterplan:
             self._look(RETURNED, "venue")
         self._deadline()
         if missing := execution.later + execution.returned:
-            self.cost += missing * self.book.worst * NANO
+            self.cost += missing * self.book.worst * self.at_one
             self.lit += missing
         slipped = self.lit * self._slippage() if self.lit else 0.0
         return CounterfactualCost(self.cost + slipped, self.guessed, tuple(self.children))
@@ -260,7 +281,7 @@ class _Counterplan:
 
     def _take(self, child: ExecutionChild, limit: float) -> None:
         filled, cost = self.book.walk(child.place, child.shares, limit)
-        self.cost += cost * NANO
+        self.cost += cost * self.at_one
         self.lit += filled
         self._done(child._replace(limit=None if limit == math.inf else self.sign * limit), filled)
 
@@ -289,7 +310,7 @@ class _Counterplan:
         self._look(DEADLINE, "sweep")
         if self.market.closing:
             self.lit = lit  # these are the prices of that time: no slippage on top
-            self.cost += self.execution.later * self.book.worst * NANO
+            self.cost += self.execution.later * self.book.worst * self.at_one
         elif late:
             paid = sum(child.money + child.fees for child in late) / sum(child.filled for child in late)
             self.cost, self.lit = cost + shares * paid, lit
@@ -320,7 +341,7 @@ class _Counterplan:
                 filled, cost = book.walk(child.place, child.filled, math.inf)
                 displayed += cost + (child.filled - filled) * book.worst
         displayed += book.sweep_cost(sum([child.filled for child in at_once if child.kind == "sweep"]))
-        return (sum([child.money + child.fees for child in at_once]) - displayed * NANO) / shares
+        return (sum([child.money + child.fees for child in at_once]) - displayed * self.at_one) / shares
 
     # pools and queues
 
@@ -340,7 +361,7 @@ class _Counterplan:
         else:
             least, most = self._bounds(kind, place)
             known = min(shares, max(sent, least))
-            more = self.beliefs.more(kind, place, self.horizon, min(round(shares), _MOST), min(round(known), _MOST))
+            more = self.beliefs.more(kind, place, self.order, shares, known)
             more = max(min(more, most - known), 0.0)
             self.guessed += max(min(shares, most) - known, 0)
         money = sum([one.money for one in mine]) / filled if filled > 0 else self._own_price(kind, place)
@@ -367,7 +388,11 @@ class _Counterplan:
             improvement = next((pool.improvement for pool in self.order.pools if pool.pool == place), 0.0)
             return -improvement * self.half
         touch = self._own_touch(place)
-        return -self.half if touch is None else float(self.sign * (touch - self.context.mid * NANO))
+        return (
+            -self.half
+            if touch is None
+            else float(self.sign * (touch * self.order.scale.unit - self.context.mid * self.at_one))
+        )
 
     def _own_touch(self, venue: str) -> int | None:
         for quote in self.order.quotes:
@@ -376,7 +401,11 @@ class _Counterplan:
                 return own[0][0]
         return None
 
-    def _fee(self, kind: str, place: str) -> int:
-        if kind == "limit":
-            return next((quote.maker for quote in self.order.quotes if quote.venue == place), 0)
-        return next((pool.fee for pool in self.order.pools if pool.pool == place), 0)
+    def _fee(self, kind: str, place: str) -> float:
+        """Return the fee per unit of a resting or dark fill."""
+        if kind != "limit":
+            return self.at_one * next((pool.fee for pool in self.context.pools if pool.name == place), 0.0)
+        books, touch = self.context.books, self._own_touch(place)
+        if touch is None:
+            return 0.0
+        return self.at_one * float(fee_at(books.makers[books.venues.index(place)], touch / NANO))

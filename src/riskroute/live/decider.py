@@ -76,8 +76,7 @@ class Decider:
 
     def decide(self, state: TradingState, order: ParentOrder, now: int, ticket: int) -> tuple[Decision, Children, str]:
         """Return the decision, its first children, and why the order must be refused (empty if it is not)."""
-        bid, ask = touch_prices(order.quotes)
-        mid = (bid + ask) // 2
+        mid = order.mid
         reason, consulted = "", True
         if len(state.unsettled) >= self.limits.unsettled:
             reason, consulted = f"{len(state.unsettled)} orders are unsettled", False

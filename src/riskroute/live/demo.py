@@ -90,7 +90,7 @@ def _order(number: int, now: int) -> dict[str, Any]:
         half = int(rng.integers(1, 3))
         sizes = rng.integers(1, 8, size=(2, 3)) * 100
         sides = {
-            name: [[(mid + sign * (half + k)) * NANO // 100, int(sizes[s, k])] for k in range(3)]
+            name: [[(mid + sign * (half + k)) / 100, int(sizes[s, k])] for k in range(3)]
             for s, (name, sign) in enumerate((("bids", -1), ("asks", 1)))
         }
         quotes.append({"venue": venue, "at": now, **sides})
@@ -125,16 +125,16 @@ patience_seconds = 1.0
 log = {{ path = "live.sqlite" }}
 router = {{ name = "{router}" }}
 limits = {{ quote_seconds = 10.0, unknown = 1000 }}  # after a kill, all resting children are unknown for a moment
-instruments = {{ DEMO = {{}}, OTHER = {{}} }}
+instruments = {{ DEMO = {{ protection = "reg-nms" }}, OTHER = {{ protection = "reg-nms" }} }}
 
 [venues]
-NYSE = {{ taker = 0.0030, maker = -0.0020, {faults} }}
-NASDAQ = {{ taker = 0.0030, maker = -0.0015, {faults} }}
-BATS = {{ taker = -0.0002, maker = 0.0004, {faults} }}
+NYSE = {{ taker = "0.0030 per share", maker = "-0.0020 per share", {faults} }}
+NASDAQ = {{ taker = "0.0030 per share", maker = "-0.0015 per share", {faults} }}
+BATS = {{ taker = "-0.0002 per share", maker = "0.0004 per share", {faults} }}
 
 [pools]
-DARK = {{ fee = 0.0010, hidden = 250, {faults} }}
-MIDPOINT = {{ fee = 0.0005, hidden = 60, {faults} }}
+DARK = {{ fee = "0.0010 per share", hidden = 250, {faults} }}
+MIDPOINT = {{ fee = "0.0005 per share", hidden = 60, {faults} }}
 
 [tokens]
 """
@@ -319,7 +319,7 @@ class Demo:
                 ("children at the venues", len(children), None),
                 ("unknown to the log", len(set(children) - intended), 0),
                 ("fills booked", len(booked), len(reports)),
-                ("positions", {name: one["shares"] for name, one in positions.items()}, held),
+                ("positions", {name: one["quantity"] for name, one in positions.items()}, held),
             ]
         )
 

@@ -423,11 +423,12 @@ class TradingEngine:
             with self.lock:
                 self._unbooked += reports
 
-    def record_quotes(self, symbol: str, quotes: Quotes, trades: tuple[MarketTrade, ...]) -> None:
+    def record_quotes(self, symbol: str, quotes: Quotes, trades: tuple[MarketTrade, ...], terms: str = "") -> None:
         """Write books and trades of a symbol to the log."""
         with self.lock:
             if self._started and not self._closed and not self.failed:
-                self.ledger.record(events.Quoted(at=self.clock(), symbol=symbol, quotes=quotes, trades=trades))
+                event = events.Quoted(at=self.clock(), symbol=symbol, quotes=quotes, trades=trades, terms=terms)
+                self.ledger.record(event)
 
     def await_public_data(self, order: ParentOrder) -> None:
         """Observe the market until after the deadline of an order, if the router learns from public data."""

@@ -19,7 +19,7 @@ from riskroute.core.validation import whole_number
 from riskroute.live.children import context_of, report_of
 from riskroute.live.market_history import public_from_history
 from riskroute.live.state.events import Accepted, AnyEvent, Declined, MarketObserved, Planned, Shadowed
-from riskroute.live.state.orders import OrderOutcome, ParentOrder
+from riskroute.live.state.orders import OrderOutcome, ParentOrder, decode_record, encode_record
 from riskroute.routers.context import Context, copied_context
 from riskroute.routers.plan import Plan, plain_plan
 from riskroute.routers.registry import router_bytes, router_from
@@ -237,11 +237,11 @@ class Learner:
         """Capture the learner for a snapshot; the returned function encodes it, in any thread."""
         news = list(self.followed), list(self.unlearned), list(self.observed)  # copies; their records never change
         saved = (self.belief, self.planned, router_bytes(self.router), *news, self.disabled)
-        return lambda: msgspec.msgpack.encode(saved)
+        return lambda: encode_record(saved)
 
     def restore(self, body: bytes) -> None:
         """Restore what `state` encoded."""
-        saved = msgspec.msgpack.decode(body, type=_Saved)
+        saved: _Saved = decode_record(body, _Saved)  # type: ignore[arg-type]  # an alias
         self.belief, self.planned, router, self.followed, self.unlearned, self.observed, self.disabled = saved
         self.router = router_from(self.kind, router)
 

@@ -7,36 +7,46 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from functools import lru_cache
 from hashlib import blake2b
 
 import msgspec
 
 from riskroute.core.errors import InputError
+from riskroute.core.instrument import LARGEST_QUANTITY, Instrument, decimal_text, valid_decimal
 from riskroute.core.text import shown
-from riskroute.live.state.orders import NANO, ChildOrder, ParentOrder, Record, VenueQuote, touch_prices
+from riskroute.live.state.orders import (
+    NANO,
+    ChildOrder,
+    ParentOrder,
+    Record,
+    VenueQuote,
+    amount_scale,
+    instrument_of,
+    minimum_units,
+    scaled_decimal,
+    touch_prices,
+)
 from riskroute.live.state.trading_state import TradingState
 
-LARGEST_QUANTITY = 10**9  # shares of any order, whatever the configured limits
-LARGEST_PRICE = 10**7 * NANO  # a higher price is certainly in another unit
-LARGEST_FEE = 10 * NANO  # a fee per share of larger magnitude is certainly in another unit
+LARGEST_PRICE = 10**9 * NANO  # a higher price is certainly in another unit
+LARGEST_SIZE = 10**15  # units of a displayed level
 
 
 def check_order(order: ParentOrder) -> None:
     """Raise `InputError` for an invalid order; limits and the age of its quotes are checked by the engine."""
     if not order.quotes:
         raise InputError("quotes must be sent with this order, with an earlier one or to /quotes, were missing")
-    for name, text, most in (("key", order.key, 200), ("symbol", order.symbol, 32)):
-        if not 0 < len(text) <= most or not text.isprintable():
-            raise InputError(f"{name} must be 1 to {most} printable characters, was {shown(text)}")
-    for name, value, most in (
-        ("quantity", order.quantity, LARGEST_QUANTITY),
-        ("lot", order.lot, LARGEST_QUANTITY),
-        ("tick", order.tick, LARGEST_PRICE),
-        ("deadline", order.deadline, 2**63 - 1),
-        ("limit", order.limit, LARGEST_PRICE),
+    for name, word, longest in (("key", order.key, 200), ("symbol", order.symbol, 32)):
+        if not 0 < len(word) <= longest or not word.isprintable():
+            raise InputError(f"{name} must be 1 to {longest} printable characters, was {shown(word)}")
+    for name, value, most, text in (
+        ("quantity", order.quantity, LARGEST_QUANTITY, order.instrument.quantity_text),
+        ("deadline", order.deadline, 2**63 - 1, str),
+        ("limit", order.limit, LARGEST_PRICE, price_text),
     ):
         if value is not None and not 0 < value <= most:
-            raise InputError(f"{name} must be from 1 to {most}, was {value}")
+            raise InputError(f"{name} must be above 0 and at most {text(most)}, was {text(value)}")
     if len(order.features) > 100:
         raise InputError(f"features must be at most 100, was {len(order.features)}")
     for name, number in order.features.items():
@@ -50,6 +60,7 @@ def check_order(order: ParentOrder) -> None:
     check_quote_limits(order.quotes)
     if not all(touch_prices(order.quotes)):
         raise InputError("quotes must show a bid and an ask at some venue, did not")
+    _check_minima(order, order.instrument)
 
 
 def check_quote_limits(quotes: tuple[VenueQuote, ...]) -> None:
@@ -57,32 +68,97 @@ def check_quote_limits(quotes: tuple[VenueQuote, ...]) -> None:
     for quote in quotes:
         for side, sign, levels in (("bids", -1, quote.bids), ("asks", 1, quote.asks)):
             where = f"{side} of {quote.venue} must"
-            prices = [sign * price for price, _ in levels]
-            if len(prices) > 1 and prices != sorted(prices):
-                raise InputError(f"{where} have the best price first, was {shown(list(levels))}")
+            prices = [price for price, _ in levels]
+            if len(prices) > 1 and prices != sorted(prices, reverse=sign < 0):
+                raise InputError(f"{where} have the best price first, was {', '.join(map(price_text, prices[:5]))}")
             for price, size in levels:
-                if not (0 < price <= LARGEST_PRICE and 0 <= size <= 10**12):
-                    raise InputError(f"{where} be prices 1 to {LARGEST_PRICE}, sizes 0 to {10**12}, was {price, size}")
+                if not (0 < price <= LARGEST_PRICE and 0 <= size <= LARGEST_SIZE):
+                    expected = (
+                        f"prices above 0 and up to {LARGEST_PRICE // NANO:,}, sizes from 0 to {LARGEST_SIZE:,} units"
+                    )
+                    raise InputError(f"{where} have {expected}, was {price_text(price)} and {size:,} units")
         bid, ask = touch_prices((quote,))
         if bid and ask and bid >= ask:
-            raise InputError(f"bids of {quote.venue} must be below its asks, was {bid} against {ask}")
+            found = f"{price_text(bid)} against {price_text(ask)}"
+            raise InputError(f"bids of {quote.venue} must be below its asks, was {found}")
         if quote.at <= 0:
             raise InputError(f"at of {quote.venue} must be a time since 1970, was {quote.at}")
 
 
+def _check_minima(order: ParentOrder, instrument: Instrument) -> None:
+    """Raise `InputError` for an order that is smaller than the instrument allows, or not a multiple of its lot."""
+    text = instrument.quantity_text
+    if order.quantity % instrument.lot_units:
+        raise InputError(
+            f"quantity must be a multiple of the lot, {text(instrument.lot_units)}, was {text(order.quantity)}"
+        )
+    if order.quantity < (least := minimum_units(order.terms, order.mid)):
+        minima = f"{decimal_text(instrument.minimum_quantity)} {instrument.quantity}"
+        minima += f" and {decimal_text(instrument.minimum_notional)} {instrument.currency}"
+        raise InputError(
+            f"quantity must be at least {text(least)}, since the minima are {minima}, was {text(order.quantity)}"
+        )
+
+
+@lru_cache(4096)
+def limit_units(limit: float, terms: str) -> int:
+    """Return the largest number of units that a natural quantity allows.
+
+    Examples
+    --------
+    >>> limit_units(0.3, '{"unit":"0.1"}'), limit_units(100_000, "")
+    (3, 100000)
+    """
+    return min(int(valid_decimal("limit", limit) // instrument_of("", terms).unit), LARGEST_QUANTITY)
+
+
+def terms_refusal(state: TradingState, order: ParentOrder) -> str:
+    """Return why the amounts of an order cannot be added to those of the state; empty if they can."""
+    instrument = order.instrument
+    if state.currency not in ("", instrument.currency):
+        found = f"{state.currency}, those of {order.symbol} in {instrument.currency}"
+        return f"amounts of this log are in {found}: use another log"
+    use = state.symbols.get(order.symbol)
+    if use is None or use.terms == order.terms:
+        return ""
+    before = instrument_of(order.symbol, use.terms)
+    if before.unit == instrument.unit and amount_scale(use.terms)[:2] == order.scale[:2]:
+        return ""
+    old, new = (
+        ", ".join(f"{name} {decimal_text(getattr(one, name))}" for name in ("unit", "tick", "multiplier"))
+        for one in (before, instrument)
+    )
+    return f"{order.symbol} has {old} in this log, and now {new}: use another log, or another symbol"
+
+
+def price_text(price: int) -> str:
+    """Return a price as text."""
+    return decimal_text(scaled_decimal(price), "")
+
+
+def money_text(nanos: int) -> str:
+    """Return an amount in 1e-9 of a currency as text."""
+    return f"{nanos / NANO:,.2f}"
+
+
+def _count_text(count: int) -> str:
+    return f"{count:,}"
+
+
 def order_digest(order: ParentOrder) -> bytes:
     """Hash the client's terms, without quotes: a retry with the same key may bring newer books."""
-    wanted = order.symbol, order.side, order.quantity, order.limit, order.deadline, order.lot, order.tick
+    unit = str(order.instrument.unit)
+    wanted = order.symbol, order.side, order.quantity, order.limit, order.deadline, unit
     return blake2b(msgspec.msgpack.encode(wanted), digest_size=12).digest()
 
 
 class Limits(Record, frozen=True):
-    """Limits of the engine. Money is in 1e-9 dollars, times are in nanoseconds.
+    """Limits of the engine. Money is in 1e-9 of the currency, times are in nanoseconds.
 
     Attributes
     ----------
     order_quantity, order_notional
-        Maximum of a single order.
+        Maximum of a single order; quantities are natural numbers.
     symbol_quantity, symbol_notional
         Maximum over unsettled orders in a symbol.
     venue_open
@@ -109,9 +185,9 @@ class Limits(Record, frozen=True):
         Time until an entry of the log is durable; more halts trading.
     """
 
-    order_quantity: int = 1_000_000
+    order_quantity: float = 1_000_000
     order_notional: int = 10_000_000 * NANO
-    symbol_quantity: int = 10_000_000
+    symbol_quantity: float = 10_000_000
     symbol_notional: int = 100_000_000 * NANO
     venue_open: int = 10_000
     day_orders: int = 10**30
@@ -133,7 +209,7 @@ class Limits(Record, frozen=True):
                 raise InputError(f"{name} must not be negative, was {getattr(self, name)}")
 
     def worst_price(self, mid: int, sign: int) -> int:
-        """Return the worst limit price of a child, given the arrival mid.
+        """Return the worst limit price of a child, given the price of the arrival mid.
 
         Examples
         --------
@@ -155,22 +231,30 @@ class Limits(Record, frozen=True):
         """Return why an order is refused; empty if it is accepted."""
         if state.halted:
             return f"trading is halted: {state.halted}"
-        bid, ask = touch_prices(order.quotes)
-        notional = order.quantity * ((bid + ask) // 2)
+        if refusal := terms_refusal(state, order):
+            return refusal
+        quantity, amount, terms, nanos = order.quantity, order.quantity * order.mid, order.terms, order.scale.nanos
+        notional = nanos(amount)
         use = state.symbols.get(order.symbol)
         quantity_in_use, notional_in_use = (use.quantity, use.notional) if use else (0, 0)
-        for what, value, most in (
-            ("quantity", order.quantity, min(self.order_quantity, LARGEST_QUANTITY)),
-            ("notional", notional, self.order_notional),
-            ("quantity of open orders in {}", quantity_in_use + order.quantity, self.symbol_quantity),
-            ("notional of open orders in {}", notional_in_use + notional, self.symbol_notional),
-            ("orders of the day", state.day.orders + 1, self.day_orders),
-            ("notional of the day", state.day.notional + notional, self.day_notional),
-            ("orders that are not settled", len(state.unsettled) + 1, 2 * self.unsettled),
+        for what, value, most, text in (
+            ("quantity", quantity, limit_units(self.order_quantity, terms), order.instrument.quantity_text),
+            ("notional", notional, self.order_notional, money_text),
+            (
+                "quantity of open orders in {}",
+                quantity_in_use + quantity,
+                limit_units(self.symbol_quantity, terms),
+                order.instrument.quantity_text,
+            ),
+            ("notional of open orders in {}", nanos(notional_in_use + amount), self.symbol_notional, money_text),
+            ("orders of the day", state.day.orders + 1, self.day_orders, _count_text),
+            ("notional of the day", state.day.notional + notional, self.day_notional, money_text),
+            ("orders that are not settled", len(state.unsettled) + 1, 2 * self.unsettled, _count_text),
         ):
             if value > most:
-                unit = NANO if "notional" in what else 1
-                return f"{what.format(order.symbol)} must be at most {most / unit:,.0f}, was {value / unit:,.0f}"
+                currency = f" {order.instrument.currency}" if text is money_text else ""
+                found = f"at most {text(most)}{currency}, was {text(value)}{currency}"
+                return f"{what.format(order.symbol)} must be {found}"
         if order.deadline <= now:
             return "deadline must be later than now, was not"
         return ""
@@ -178,10 +262,13 @@ class Limits(Record, frozen=True):
     def children_refusal(
         self, state: TradingState, order: ParentOrder, mid: int, children: Iterable[ChildOrder], free: int
     ) -> str:
-        """Return why children may not be sent; empty if they may. ``free`` is the quantity they may hold together."""
+        """Return why children may not be sent; empty if they may.
+
+        ``mid`` is the amount of one unit at the arrival mid, ``free`` the quantity that children may hold together.
+        """
         asked = 0
         opened: dict[str, int] = {}
-        worst = self.worst_price(mid, order.sign)
+        worst = self.worst_price(mid // order.scale.unit, order.sign)
         if order.limit is not None:
             worst = min(worst, order.limit) if order.sign > 0 else max(worst, order.limit)
         for child in children:
@@ -192,10 +279,11 @@ class Limits(Record, frozen=True):
             if (child.symbol, child.side, child.parent) != (order.symbol, order.side, order.key):
                 return "a child must have the symbol, side and key of its order, did not"
             if child.limit is None or order.sign * child.limit > order.sign * worst:
-                price = "none" if child.limit is None else f"{child.limit / NANO:.9g}"
-                return f"limit of a child must be no worse than {worst / NANO:.9g}, was {price}"
+                price = "none" if child.limit is None else price_text(child.limit)
+                return f"limit of a child must be no worse than {price_text(worst)}, was {price}"
         if asked > free:
-            return f"children must hold at most {free} shares, was {asked}"
+            text = order.instrument.quantity_text
+            return f"children must hold at most {text(free)}, was {text(asked)}"
         for place, count in opened.items():
             use = state.venues.get(place)
             if (total := count + (use.open if use else 0)) > self.venue_open:
@@ -205,7 +293,9 @@ class Limits(Record, frozen=True):
     def automatic_halt(self, state: TradingState) -> str:
         """Return why trading must halt; empty if it need not."""
         if state.day.loss > self.day_loss:
-            return f"the day's cost of {state.day.loss / NANO:,.2f} dollars exceeds {self.day_loss / NANO:,.2f}"
+            return (
+                f"the day's cost of {money_text(state.day.loss)} {state.currency} exceeds {money_text(self.day_loss)}"
+            )
         if state.day.rejects > self.day_rejects:
             return f"{state.day.rejects} children were rejected today, more than {self.day_rejects}"
         for name, use in state.venues.items():

@@ -30,6 +30,7 @@ from riskroute.routers.context import Context, ContextBooks
 from riskroute.routers.execution import OUTFLOW_SECONDS
 from riskroute.routers.public_data import PublicData, PublicMarketAtHorizon, PublicQueueOutflow
 from riskroute.routing.consolidated import ConsolidatedBook
+from riskroute.routing.fees import fee_at
 
 _Dated = TypeVar("_Dated", VenueQuote, MarketTrade)
 _time = attrgetter("at")
@@ -247,7 +248,7 @@ def public_from_history(event: MarketObserved) -> PublicData:
         if quote.venue in event.queues and closing is not None:
             price, ahead, outflow = event.queues[quote.venue]
             queue = queues[quote.venue] = PublicQueueOutflow(price / NANO, ahead, outflow)
-            each = context.sign * (queue.price - context.mid) + quote.maker / NANO
+            each = context.sign * (queue.price - context.mid) + float(fee_at(context.books.makers[venue], queue.price))
             kept = [queue.filled(size) for size in sizes]
             rest = closing.costs([size - some for size, some in zip(sizes, kept, strict=True)])
             found[quote.venue]["limit"] = _profits(each * np.array(kept, dtype=np.float64) + rest)

@@ -12,12 +12,21 @@ from pathlib import Path
 
 from riskroute.core.errors import RiskrouteError
 from riskroute.core.runtime import machine_type, provenance_versions
-from riskroute.live.config import LiveConfig, nano
+from riskroute.live.config import LiveConfig
 from riskroute.live.http.requests import ExecutedChildRequest
 from riskroute.live.learner import Learner, learn_quietly
 from riskroute.live.log.interface import check_heads
 from riskroute.live.shadow import shadow_outcome
-from riskroute.live.state.orders import NANO, ParentOrder, PoolQuote, VenueQuote
+from riskroute.live.state.orders import (
+    NANO,
+    ParentOrder,
+    PoolQuote,
+    VenueQuote,
+    amount_scale,
+    minimum_units,
+    scaled_decimal,
+    terms_of,
+)
 from riskroute.routers.registry import router_bytes, router_from
 from riskroute.routers.router import Router
 
@@ -26,17 +35,19 @@ def _sample_order(config: LiveConfig, number: int) -> ParentOrder:
     """Return an order in the first configured symbol, on books of all venues."""
     now = time.time_ns()
     symbol, instrument = next(iter(config.instruments.items()))
-    bids, asks = ((100 * NANO, 5_000),), ((100 * NANO + nano(instrument.tick), 5_000),)
+    lot = instrument.lot_units
+    lots = max(100, -(-minimum_units(terms_of(instrument), 100 * amount_scale(terms_of(instrument)).at_one) // lot))
+    bids, asks = ((100 * NANO, 50 * lots * lot),), ((100 * NANO + int(instrument.tick * NANO), 50 * lots * lot),)
     return ParentOrder(
         key=f"sample {number}",
         symbol=symbol,
         side="buy" if number % 2 else "sell",
-        quantity=instrument.lot * (100 + number),
+        quantity=lot * (lots + number),
         deadline=now + 10 * NANO,
         quotes=tuple(VenueQuote(venue=name, bids=bids, asks=asks, at=now) for name in config.venues),
         pools=tuple(PoolQuote(pool=name) for name in config.pools),
-        lot=instrument.lot,
         received=now,
+        terms=terms_of(instrument),
     )
 
 
@@ -50,10 +61,9 @@ def warm_up(config: LiveConfig, router: Router, orders: int = 6) -> None:
         except RiskrouteError:  # reported with the first real decision
             return
         quote = order.quotes[0]
-        price = (quote.asks if order.sign > 0 else quote.bids)[0][0]
-        child = ExecutedChildRequest(
-            kind="take", place=quote.venue, sent=order.quantity, filled=order.quantity, price=price
-        )
+        price = scaled_decimal((quote.asks if order.sign > 0 else quote.bids)[0][0])
+        quantity = order.instrument.natural(order.quantity)
+        child = ExecutedChildRequest(kind="take", place=quote.venue, sent=quantity, filled=quantity, price=price)
         learn_quietly(learner.router, shadow_outcome(order, [child]))
 
 

@@ -28,7 +28,7 @@ from riskroute.live.market_history import MarketHistory
 from riskroute.live.readiness import warm_up
 from riskroute.live.shadow import ShadowComparison, compare_shadow
 from riskroute.live.state.events import Accepted, Settled, Shadowed
-from riskroute.live.state.orders import Decision, ParentOrder
+from riskroute.live.state.orders import Decision, ParentOrder, terms_of
 from riskroute.live.state.trading_state import TradingState
 from riskroute.routers.registry import router_bytes
 
@@ -55,7 +55,7 @@ class Service:
     ) -> None:
         self.config, self.clock = config, clock
         self.history = MarketHistory(keep=config.mode == "shadow")
-        self._parser = RequestParser(config)
+        self._parser = RequestParser(config, clock)
         router = config.build_router()
         self._worker: Executor | None = RefitWorker() if config.router.refit_every else None
         self._saver = BackgroundThread("riskroute snapshots")
@@ -241,8 +241,8 @@ class Service:
 
     def quote(self, quotes: QuotesRequest) -> int:
         """Apply books and trades of a symbol; return the number of venues with books."""
-        self._parser.instrument(quotes.symbol)
-        books = self._parser.quotes(quotes.quotes)
+        instrument = self._parser.instrument(quotes.symbol)
+        books = self._parser.quotes(instrument, quotes.quotes)
         check_quote_limits(books)
         if not books and quotes.trades is None:
             raise InputError("expected quotes of at least one venue or trades, got neither")
@@ -250,13 +250,13 @@ class Service:
         for book in books:
             if book.at - now > ahead:
                 raise InputError(f"the book of {book.venue} is {(book.at - now) / 1e9:g} s in the future: check clocks")
-        trades = () if quotes.trades is None else self._parser.trades(quotes.trades, now + ahead)
+        trades = () if quotes.trades is None else self._parser.trades(instrument, quotes.trades, now + ahead)
         if quotes.trades is not None:
             newest = max([book.at for book in books] + [trade.at for trade in trades], default=now)
             trades = self.history.trade(quotes.symbol, trades, min(newest, now))
         self.history.put(quotes.symbol, books)
         if self.config.log.quotes:
-            self.engine.record_quotes(quotes.symbol, books, trades)
+            self.engine.record_quotes(quotes.symbol, books, trades, terms_of(instrument))
         return len(books)
 
     def halt(self, reason: str, by: str) -> Future[list[int]]:

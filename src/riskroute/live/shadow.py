@@ -8,33 +8,44 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import Future
+from decimal import Decimal
 from typing import Any
 
 import msgspec
 
-from riskroute.core.errors import InputError, KeyUsedError, RouterError
+from riskroute.core.errors import InputError, KeyUsedError, RefusedError, RouterError
 from riskroute.core.text import shown
 from riskroute.live.children import context_of
 from riskroute.live.engine import TradingEngine, complete_engine_answer
-from riskroute.live.http.requests import ExecutedChildRequest
-from riskroute.live.limits import LARGEST_FEE, LARGEST_PRICE, LARGEST_QUANTITY, check_order, order_digest
+from riskroute.live.http.requests import ExecutedChildRequest, requested_price, requested_units
+from riskroute.live.limits import check_order, order_digest, terms_refusal
 from riskroute.live.state.events import Shadowed
 from riskroute.live.state.fold import BEYOND, fold_children_outcome
-from riskroute.live.state.orders import ChildOutcome, Decision, OrderOutcome, ParentOrder, touch_prices
+from riskroute.live.state.orders import (
+    NANO,
+    ChildOutcome,
+    Decision,
+    OrderOutcome,
+    ParentOrder,
+    natural_plan,
+    natural_quantity,
+    touch_prices,
+)
 from riskroute.routers.plan import Plan, plain_plan
 from riskroute.routers.report import KINDS
 
 
 class ShadowComparison(msgspec.Struct, frozen=True):
-    """Our decision for another router's order, and its estimated saving; money in 1e-9 dollars."""
+    """Our decision for another router's order, and its estimated saving."""
 
     key: str
     router: str
     plan: dict[str, Any]
-    cost: int
-    estimate: int
-    saving: int
-    guessed: int
+    currency: str
+    cost: Decimal
+    estimate: Decimal
+    saving: Decimal
+    guessed: Decimal
     safe: str = ""
 
 
@@ -44,51 +55,58 @@ def shadow_outcome(order: ParentOrder, children: Sequence[ExecutedChildRequest])
     Raises `InputError` for children that do not fit the order.
     """
     bid, ask = touch_prices(order.quotes)
-    mid, sign = (bid + ask) // 2, order.sign
+    mid, unit, sign = order.mid, order.scale.unit, order.sign
     if not 0 < len(children) <= 1_000:
         raise InputError(f"expected 1 to 1000 children, got {len(children)}")
     outcomes = []
     for number, child in enumerate(children):
-        _check_child(order, child)
+        sent, filled, price, fees = _checked_child(order, child)
         outcomes.append(
             ChildOutcome(
                 slot=number,
                 attempt=0,
                 kind=child.kind,
                 place=child.place,
-                sent=child.sent,
-                filled=child.filled,
-                money=sign * child.filled * (child.price - mid),
-                fees=child.fee,
+                sent=sent,
+                filled=filled,
+                money=sign * filled * (price * unit - mid),
+                fees=fees,
                 sent_at=child.sent_at or order.received,
                 last_fill=child.last_fill,
                 done_at=child.done_at or max(child.last_fill, order.received),
             )
         )
     if (filled := sum(child.filled for child in outcomes)) > order.quantity:
-        raise InputError(f"children must fill at most {order.quantity} shares, was {filled}")
+        text = order.instrument.quantity_text
+        raise InputError(f"children must fill at most {text(order.quantity)}, was {text(filled)}")
     far, end = ask if sign > 0 else bid, max(child.done_at for child in outcomes)
     return fold_children_outcome(order, mid, outcomes, far, end)
 
 
-def _check_child(order: ParentOrder, child: ExecutedChildRequest) -> None:
-    """Raise `InputError` for an inconsistent child."""
+def _checked_child(order: ParentOrder, child: ExecutedChildRequest) -> tuple[int, int, int, int]:
+    """Return units sent and filled, price, and amount of the fee; raise `InputError` for an inconsistent child."""
     pools = tuple(pool.pool for pool in order.pools)
     venues = tuple(quote.venue for quote in order.quotes)
     places = pools if child.kind in ("dark", "dark_rest") else (*venues, BEYOND)
     if child.place not in places:
         raise InputError(f"place of a {child.kind} child must be one of {', '.join(places)}, was {shown(child.place)}")
-    if not 0 <= child.filled <= child.sent <= LARGEST_QUANTITY or child.sent == 0:
-        raise InputError(f"expected a child to fill at most the shares it sent, got {child.filled} of {child.sent}")
-    if child.filled and not 0 < child.price <= LARGEST_PRICE:
-        raise InputError(f"price of a filled child must be from 1 to {LARGEST_PRICE}, was {child.price}")
-    if abs(child.fee) > LARGEST_FEE * max(child.filled, 1):
-        raise InputError(f"fee of a child must be within ±{LARGEST_FEE} a share, was {child.fee} in total")
+    instrument = order.instrument
+    sent = requested_units("sent of a child", child.sent, instrument)
+    filled = requested_units("filled of a child", child.filled, instrument)
+    price = requested_price("price of a child", child.price)
+    sign = 1 if child.fee > 0 else -1
+    fee = sign * requested_price("fee of a child", sign * child.fee)
+    if filled > sent or sent == 0:
+        text = instrument.quantity_text
+        raise InputError(f"expected a child to fill at most the quantity it sent, got {text(filled)} of {text(sent)}")
+    if filled and not price:
+        raise InputError("price of a filled child must be above 0, was 0")
     if min(child.sent_at, child.last_fill, child.done_at) < 0:
         raise InputError("times of a child must not be negative")
+    return sent, filled, price, fee * order.scale.one // NANO
 
 
-def _executed_plan(order: ParentOrder, children: Sequence[ExecutedChildRequest]) -> Plan:
+def _executed_plan(order: ParentOrder, children: Sequence[ChildOutcome]) -> Plan:
     """Return the plan that matches children, without sweeps, which follow from its rest rule."""
     shares: dict[str, dict[str, int]] = {kind: {} for kind in KINDS}
     for child in children:
@@ -111,11 +129,14 @@ def compare_shadow(
     A repeated order changes nothing and gets None; another order with its key raises `KeyUsedError`.
     """
     check_order(order)
-    outcome, theirs = shadow_outcome(order, children), _executed_plan(order, children)
+    outcome = shadow_outcome(order, children)
+    theirs = _executed_plan(order, outcome.children)
     digest = order_digest(order)
     answer: Future[ShadowComparison | None] = Future()
     with engine.lock:
         engine.check_working()
+        if refusal := terms_refusal(engine.state, order):
+            raise RefusedError(refusal)
         known = engine.unwritten_digests.get(order.key)
         if known is None and (before := engine.order_event(order.key)) is not None:
             known = before.digest if isinstance(before, Shadowed) else b""
@@ -141,14 +162,16 @@ def compare_shadow(
         engine.unwritten_digests[order.key] = digest
         done = engine.ledger.record(event)
         engine.await_public_data(order)
+    natural = order.scale.natural
     comparison = ShadowComparison(
         key=order.key,
         router=decision.router,
-        plan=decision.plan,
-        cost=outcome.cost,
-        estimate=event.estimate,
-        saving=outcome.cost - event.estimate,
-        guessed=event.guessed,
+        plan=natural_plan(decision.plan, order.instrument),
+        currency=order.instrument.currency,
+        cost=natural(outcome.cost),
+        estimate=natural(event.estimate),
+        saving=natural(outcome.cost - event.estimate),
+        guessed=natural_quantity(order.instrument, event.guessed),
         safe=decision.safe,
     )
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from decimal import Decimal
 from typing import Any
 
 import polars
 
 from riskroute._version import __version__
 from riskroute.core.errors import DataError, InputError
+from riskroute.core.instrument import plain_number
 from riskroute.core.seeding import seed_stream
 from riskroute.core.text import TextTable
 from riskroute.core.validation import instance_of, one_of, valid_list, whole_number
@@ -18,7 +20,7 @@ from riskroute.market.clock import TimeWindow
 from riskroute.market.dark_pools import DarkPool, generated_dark_pools
 from riskroute.market.fitting import VenueFit, fit_venue
 from riskroute.market.order_profits import check_profit_quantities
-from riskroute.market.recordings import RecordingStore
+from riskroute.market.recordings import RecordingStore, common_instrument
 from riskroute.market.sampling import draw_sample_times
 from riskroute.market.scenarios import ScenarioSlot, ScenarioTables, ScenarioTerms
 from riskroute.routing.fees import FeeSchedule
@@ -76,6 +78,12 @@ class Calibration:
             for name, fit in self.fits.items()
         )
 
+    @property
+    def units(self) -> str:
+        """A line with the units of the coefficients."""
+        named, currency = (self.config.get("instrument", {}).get(name) for name in ("quantity", "currency"))
+        return f"quantities in {named}, profits in {currency}" if named else ""
+
     def __repr__(self) -> str:
         rows = [
             [name, f"{fit.r2_mean:.4f}", f"{fit.r2_variance:.4f}", f"{fit.samples}", f"{fit.short}"]
@@ -84,14 +92,14 @@ class Calibration:
         evidence = TextTable(["", "R^2 mean", "R^2 variance", "samples", "short"], rows).plain()
         warnings = [f"{name}: {text}" for name, fit in self.fits.items() for text in fit.warnings]
         warnings += [f"{name}: skipped, {reason}" for name, reason in self.skipped.items()]
-        return "\n".join([venue_model_table(self.models), "", evidence, *warnings])
+        return "\n".join([self.units, venue_model_table(self.models), "", evidence, *warnings])
 
 
 def calibrate(
     store: RecordingStore,
     symbol: str,
     *,
-    quantities: Sequence[int] = tuple(range(1, 11)),
+    quantities: Sequence[float | Decimal] = tuple(range(1, 11)),
     side: str = "sell",
     window: TimeWindow | None = None,
     seed: int = 0,
@@ -107,8 +115,8 @@ def calibrate(
 
     Parameters
     ----------
-    quantities : Sequence[int]
-        Order sizes in shares, at least two.
+    quantities : Sequence[float or Decimal]
+        Order sizes as natural quantities, at least two.
     window : TimeWindow, optional
         Part of the day, divided into buckets; default: 60 buckets from 11:00 to 13:00, as in the paper.
     orders : Sequence[str]
@@ -126,20 +134,24 @@ def calibrate(
     part = TimeWindow() if window is None else instance_of("window", window, TimeWindow, "a TimeWindow")
     pools = valid_list("pools", pools, DarkPool, "dark pools")
     orders = valid_list("orders", orders, object, "market or limit")
-    terms = ScenarioTerms(check_profit_quantities(quantities), side, fees, levels)
-    if len(terms.quantities) < 2:
-        raise InputError(f"expected at least two quantities, got {list(quantities)}")
     whole_number("dark_pools", dark_pools, minimum=0, maximum=1000)
     if not orders:
         raise InputError("orders must be market, limit or both, was empty")
     for kind in orders:
         one_of("orders", kind, ORDERS)
     recordings = store.of_symbol(symbol, date, venues)
-    one = recordings[0]
+    one, instrument = recordings[0], common_instrument(recordings)
+    given = valid_list("quantities", quantities, (int, float, Decimal), "numbers")
+    units = [instrument.units(quantity, "quantities") for quantity in given]
+    terms = ScenarioTerms(check_profit_quantities(units), side, fees, levels)
+    if len(terms.quantities) < 2:
+        raise InputError(f"expected at least two quantities, got {given}")
+    pool_records = [asdict(pool) for pool in pools]
+    pools = [replace(pool, smallest=instrument.units(pool.smallest, f"smallest of {pool.name}")) for pool in pools]
     sample_times = draw_sample_times(one.date, part, seed, one.instrument)
     if len({pool.name for pool in pools}) < len(pools):
         raise InputError(f"expected pools with distinct names, got {[pool.name for pool in pools]}")
-    tables = {one.venue: ScenarioTables(store, one, part, [sample_times]) for one in recordings}
+    tables = {one.venue: ScenarioTables(store, one, part, [sample_times], instrument) for one in recordings}
     fits: dict[str, VenueFit] = {}
     kinds: dict[str, str] = {}
     skipped: dict[str, str] = {}
@@ -151,7 +163,10 @@ def calibrate(
         outcome = tables[slot.venue].outcome(slot, sample_times, terms, seed=seed, draws=draws)
         try:
             source = seed_stream(seed, "bootstrap", slot.name)
-            fits[slot.name] = fit_venue(outcome.profits, terms.quantities, outcome.found, seed=source, draws=draws)
+            fit = fit_venue(
+                outcome.profits, terms.quantities, outcome.found, seed=source, draws=draws, instrument=instrument
+            )
+            fits[slot.name] = fit.natural(instrument)
             kinds[slot.name] = slot.kind
         except DataError as error:
             skipped[slot.name] = str(error)
@@ -162,14 +177,14 @@ def calibrate(
         "symbol": symbol,
         "date": str(one.date),
         "zone": one.zone,
-        "unit": str(one.instrument.unit),
+        "instrument": instrument.to_json(),
         "side": side,
         "window": [str(part.start), str(part.end), part.buckets],
         "seed": seed,
-        "quantities": terms.quantities.tolist(),
+        "quantities": [plain_number(instrument.natural(size)) for size in terms.quantities.tolist()],
         "orders": list(orders),
         "fees": fees is not None,
-        "pools": [asdict(pool) for pool in pools],
+        "pools": pool_records,
         "levels": levels,
         "sources": {one.venue: one.source for one in recordings},
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from riskroute.core.arrays import Flags, Floats, Integers
 from riskroute.core.errors import DataError
+from riskroute.core.instrument import SHARES, Instrument, plain_number
 from riskroute.core.records import to_plain
 from riskroute.routing.venue_models import VenueModel
 
@@ -55,7 +57,7 @@ class VenueFit:
     are its largest residuals, relative to the largest value.
     """
 
-    quantities: tuple[int, ...]
+    quantities: tuple[int | float, ...]
     means: tuple[float, ...]
     variances: tuple[float, ...]
     counts: tuple[int, ...]
@@ -74,6 +76,16 @@ class VenueFit:
     short: int
     warnings: tuple[str, ...] = ()
 
+    def natural(self, instrument: Instrument) -> VenueFit:
+        """Return the fit with natural quantities instead of units; coefficients are per quantity of 1."""
+        one = instrument.unit_size
+        pairs: dict[str, Any] = {
+            name: (getattr(self, name)[0] / one, getattr(self, name)[1] / one**2)
+            for name in ("mean", "variance", "mean_error", "variance_error")
+        }
+        quantities = tuple(plain_number(instrument.natural(units)) for units in self.quantities)
+        return replace(self, quantities=quantities, **pairs)
+
     def model(self, name: str, kind: str = "market") -> VenueModel:
         """Return the fit as a venue model."""
         return VenueModel(name, self.mean, self.variance, kind, self.mean_error, self.variance_error)
@@ -91,8 +103,9 @@ def fit_venue(
     *,
     seed: np.random.SeedSequence,
     draws: int = 1,
+    instrument: Instrument = SHARES,
 ) -> VenueFit:
-    """Fit mean and variance of ``profits (draws * B, Q)`` as functions of the quantity.
+    """Fit mean and variance of ``profits (draws * B, Q)`` as functions of the quantity in units.
 
     Profits are NaN where a book is missing or too thin. ``found (B,)`` marks which of the B buckets have a book. With
     several draws per bucket, the first B rows are the first draw of every bucket, the next B rows the second. Standard
@@ -144,7 +157,7 @@ def fit_venue(
         samples,
         short,
     )
-    return replace(fit, warnings=tuple(_warnings(fit, quantities, usable)))
+    return replace(fit, warnings=tuple(_warnings(fit, quantities, usable, instrument.quantity_text)))
 
 
 def _moments(weights: Floats, shifted: Floats, given: Flags, centre: Floats) -> tuple[Floats, Floats]:
@@ -210,19 +223,20 @@ def _negative(variance: Pair, largest: int) -> tuple[int, int] | None:
     return first, last
 
 
-def _warnings(fit: VenueFit, asked: Integers, usable: Flags) -> list[str]:
+def _warnings(fit: VenueFit, asked: Integers, usable: Flags, named: Callable[[float], str]) -> list[str]:
     warnings = []
     if not usable.all():
         warnings.append(
-            f"quantities above {fit.quantities[-1]} dropped: fewer than {_USABLE:.0%} of the books are deep enough"
+            f"quantities above {named(fit.quantities[-1])} dropped: fewer than {_USABLE:.0%} of the books are deep "
+            "enough"
         )
     elif fit.short:
         warnings.append(
-            f"{fit.short} of {fit.samples} books are too thin for {asked[-1]} shares and are excluded at that size"
+            f"{fit.short} of {fit.samples} books are too thin for {named(int(asked[-1]))} and are excluded at that size"
         )
     below = _negative(fit.variance, int(fit.quantities[-1]))
     if below is not None:
-        warnings.append(f"the fitted variance is negative from {below[0]} to {below[1]} shares")
+        warnings.append(f"the fitted variance is negative from {named(below[0])} to {named(below[1])}")
     if abs(fit.bucket_correlation) > 3 / fit.samples**0.5:
         bias = "too small" if fit.bucket_correlation > 0 else "too large"
         warnings.append(

@@ -583,20 +583,17 @@ def common_instrument(recordings: Sequence[Recording]) -> Instrument:
     return replace(unprotected, unit=unit, tick=tick, lot=max(one.lot or one.unit for one in some))
 
 
-def unit_table(table: polars.DataFrame, instrument: Instrument, *, money: bool = False) -> polars.DataFrame:
-    """Return a table of snapshots or events with sizes in units; with ``money``, prices in money per unit.
+def unit_table(table: polars.DataFrame, instrument: Instrument) -> polars.DataFrame:
+    """Return a table of snapshots or events with sizes in units.
 
     >>> table = polars.DataFrame({"bid_px_00": [60_000.0], "bid_sz_00": [0.25]})
     >>> unit_table(table, Instrument(unit="0.01")).row(0)
     (60000.0, 25.0)
     """
-    unit, value = instrument.unit_size, instrument.value
+    unit = instrument.unit_size
     sizes = [name for name in table.columns if "_sz_" in name or name in ("size", "remaining")]
-    prices = [name for name in table.columns if "_px_" in name or name == "price"] if money and value != 1 else []
     floats = [name for name in sizes if unit != 1 or table.schema[name].is_float()]
-    changed = table.with_columns(
-        *((polars.col(name) / unit).round() for name in floats), *(polars.col(name) * value for name in prices)
-    )
+    changed = table.with_columns((polars.col(name) / unit).round() for name in floats)
     for name in floats:
         # relative, because a float64 size is within half a rounding error of its decimal
         gap = (changed[name] * unit - table[name]).abs()

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from riskroute.core.arrays import Flags, Floats, Integers
 from riskroute.core.errors import DataError, InputError
+from riskroute.core.instrument import SHARES, Instrument
 from riskroute.core.seeding import seed_stream
 from riskroute.core.validation import (
     LONGEST_VENUE,
@@ -30,7 +31,7 @@ from riskroute.market.clock import TimeWindow
 from riskroute.market.dark_pools import DarkPool
 from riskroute.market.fitting import VenueFit, fit_venue
 from riskroute.market.order_profits import FeeRow, extrapolated_market_profits, limit_profits, market_profits
-from riskroute.market.recordings import Recording, RecordingStore, unit_table
+from riskroute.market.recordings import Recording, RecordingStore, common_instrument, unit_table
 from riskroute.market.sampling import SampleTimes, closest_books, closest_rows, draw_sample_times, last_rows
 from riskroute.market.schema import MOST_LEVELS
 from riskroute.routing.fees import FeeSchedule
@@ -85,7 +86,10 @@ class ScenarioTerms:
 
 @dataclass(frozen=True)
 class _SlotOutcome:
-    """Profit of orders in a slot, and the shares that crossed the sampled book, ``(draws * B, Q)`` each."""
+    """Profit of orders in a slot, and the units that crossed the sampled book, ``(draws * B, Q)`` each.
+
+    Profits are in the quote currency; books are read in price terms, so that fees and prices add up exactly.
+    """
 
     profits: Floats
     crossed: Integers  # 0 for limit orders, whose remainder crosses a later book
@@ -94,23 +98,31 @@ class _SlotOutcome:
 
 
 class ScenarioTables:
-    """Snapshots and events of one venue, read once; only the snapshots that the ``drawn`` sample times need."""
+    """Snapshots and events of one venue, read once; only the snapshots that the ``drawn`` sample times need.
+
+    Sizes are in units of ``instrument``; default: that of the recording.
+    """
 
     def __init__(
-        self, store: RecordingStore, recording: Recording, window: TimeWindow, drawn: Sequence[SampleTimes]
+        self,
+        store: RecordingStore,
+        recording: Recording,
+        window: TimeWindow,
+        drawn: Sequence[SampleTimes],
+        instrument: Instrument | None = None,
     ) -> None:
-        self.store, self.recording = store, recording
+        self.store, self.recording, self.instrument = store, recording, instrument or recording.instrument
         edges = window.edges(recording.date, recording.instrument)
         times = store.times(recording, int(edges[0]), int(edges[-1]))
         rows = np.concatenate([find(times, some) for some in drawn for find in (closest_rows, last_rows)])
         stamps = times["ts_event"].cast(polars.Int64).to_numpy()
         found = store.snapshots_at(recording, stamps[rows[rows >= 0]])
-        self.snapshots = unit_table(found, recording.instrument, money=True)
+        self.snapshots = unit_table(found, self.instrument)
 
     @cached_property
     def events(self) -> polars.DataFrame:
         """Events of the whole day, since orders in the queue may be hours old."""
-        return self.store.events(self.recording)
+        return unit_table(self.store.events(self.recording), self.instrument)
 
     def outcome(
         self, slot: ScenarioSlot, sample_times: SampleTimes, terms: ScenarioTerms, *, seed: int = 0, draws: int = 1
@@ -124,7 +136,7 @@ class ScenarioTables:
         books = closest_books(self.snapshots, sample_times, levels=terms.levels)
         crossed = np.zeros((len(books.stamps), len(quantities)), dtype=np.int64)
         if slot.pool is not None:
-            pool = replace(slot.pool, fee=slot.pool.fee * self.recording.instrument.unit_size)
+            pool = replace(slot.pool, fee=slot.pool.fee / float(self.instrument.multiplier))
             dark = pool.profits(books, quantities, seed=seed, side=side, taker_fee=taker, draws=draws)
             profits, crossed = dark.profits, quantities - dark.filled
         elif slot.kind == "market":
@@ -142,36 +154,38 @@ class ScenarioTables:
                 levels=terms.levels,
             ).profits
         depth = books.side("bid" if side == "sell" else "ask")[1].sum(axis=1)
-        return _SlotOutcome(profits, crossed, books.found, depth)
+        return _SlotOutcome(profits * self.instrument.value, crossed, books.found, depth)
 
     def crossing(self, sample_times: SampleTimes, terms: ScenarioTerms) -> Floats:
         """Return the profit ``(B, Q)`` of crossing the book at one time per bucket, extrapolated beyond its levels."""
         books = closest_books(self.snapshots, sample_times, levels=terms.levels)
-        return extrapolated_market_profits(books, terms.quantities, terms.side, self._fees(terms)[0])
+        profits = extrapolated_market_profits(books, terms.quantities, terms.side, self._fees(terms)[0])
+        return profits * self.instrument.value
 
     def _fees(self, terms: ScenarioTerms) -> tuple[FeeRow, FeeRow]:
-        """Return taker and maker fee: money per unit, and as a fraction of the price."""
+        """Return taker and maker fee: per quantity of 1 in price terms, and as a fraction of the price."""
         if terms.fees is None:
             return (0.0, 0.0), (0.0, 0.0)
-        venue, instrument = self.recording.venue, self.recording.instrument
-        fees = terms.fees.venue_fees([venue], instrument, self.recording.date)
+        venue = self.recording.venue
+        fees = terms.fees.venue_fees([venue], self.instrument, self.recording.date)
         if np.isfinite(fees.limits).any():
             raise InputError(
                 f"fees of {venue} must not have a minimum or maximum per order here: profits are per quantity, "
                 "so remove the limits from the schedule"
             )
-        taker, maker = ((float(row[0, 0]) * instrument.value, float(row[0, 1])) for row in fees[:2])
+        taker, maker = ((float(row[0, 0]), float(row[0, 1])) for row in fees[:2])
         return taker, maker
 
 
 @dataclass(frozen=True)
 class Scenarios:
-    """Profits of 0, 1, 2 .. shares in each slot and scenario, ``(slots, scenarios, shares + 1)``.
+    """Profits of 0, 1, 2 .. units in each slot and scenario, ``(slots, scenarios, shares + 1)``.
 
-    ``buckets (scenarios,)`` is the bucket of each scenario, ``mids (scenarios,)`` the mid at the first slot's venue,
-    ``depths (slots, scenarios)`` the shares on the side that a slot's order crosses. ``profits`` assume that no other
-    slot is used, and are NaN where a book is missing or too thin; ``shared`` has the books that several slots cross.
-    Each bucket has ``repeats`` scenarios; the first scenarios of all buckets come first, then the second ones.
+    ``buckets (scenarios,)`` is the bucket of each scenario, ``mids (scenarios,)`` the value of a unit at the mid of the
+    first slot's venue, ``depths (slots, scenarios)`` the units on the side that a slot's order crosses. ``profits``
+    assume that no other slot is used, and are NaN where a book is missing or too thin; ``shared`` has the books that
+    several slots cross. Each bucket has ``repeats`` scenarios; the first scenarios of all buckets come first, then the
+    second ones.
     """
 
     slots: tuple[ScenarioSlot, ...]
@@ -181,6 +195,7 @@ class Scenarios:
     depths: Floats
     repeats: int
     shared: tuple[SharedBook, ...] = ()
+    instrument: Instrument = SHARES
 
     def __post_init__(self) -> None:
         slots = tuple(valid_list("slots", self.slots, ScenarioSlot, "slots"))
@@ -258,7 +273,14 @@ class Scenarios:
         found = np.asarray(np.isfinite(self.profits[slot, :, 1]).reshape(self.repeats, buckets).any(axis=0))
         source = seed_stream(seed, "bootstrap", self.slots[slot].name)
         try:
-            return fit_venue(self.profits[slot][:, quantities], quantities, found, seed=source, draws=self.repeats)
+            return fit_venue(
+                self.profits[slot][:, quantities],
+                quantities,
+                found,
+                seed=source,
+                draws=self.repeats,
+                instrument=self.instrument,
+            )
         except DataError as error:
             raise DataError(f"{self.slots[slot].name}: {error}") from None
 
@@ -290,7 +312,9 @@ def draw_scenarios(
     instance_of("window", window, TimeWindow, "a TimeWindow")
     slots = valid_list("slots", slots, ScenarioSlot, "slots")
     whole_number("repeats", repeats, maximum=10_000)
-    terms = ScenarioTerms(np.arange(1, whole_number("shares", shares, maximum=100_000) + 1), side, fees, levels)
+    terms = ScenarioTerms(
+        np.arange(1, whole_number("units of an order", shares, maximum=100_000) + 1), side, fees, levels
+    )
     if not slots or len({slot.name for slot in slots}) < len(slots):
         raise InputError(f"slots must be one or more with distinct names, was {[slot.name for slot in slots]}")
     recordings = {one.venue: one for one in store.of_symbol(symbol, date)}
@@ -304,7 +328,8 @@ def draw_scenarios(
     stream = f"Window(start={window.start!r}, end={window.end!r}, buckets={window.buckets})"  # must never change
     hidden = [int(seed_stream(seed, "hidden", stream, k).generate_state(1)[0]) for k in range(repeats)]
     names = dict.fromkeys(slot.venue for slot in slots)
-    venues = {name: ScenarioTables(store, recordings[name], window, drawn) for name in names}
+    instrument = common_instrument(list(recordings.values()))
+    venues = {name: ScenarioTables(store, recordings[name], window, drawn, instrument) for name in names}
     profits, crossed, depths = [], [], []
     for slot in slots:
         tables = venues[slot.venue]
@@ -325,7 +350,8 @@ def draw_scenarios(
         where = f"of {symbol} at {', '.join(venues)} from {window.start} to {window.end}"
         raise DataError(f"no snapshots {where}; choose hours with recorded snapshots")
     buckets = np.tile(np.arange(window.buckets), repeats)
-    return Scenarios(tuple(slots), table, buckets, np.concatenate(mids), np.stack(depths), repeats, tuple(shared))
+    values = np.concatenate(mids) * instrument.value
+    return Scenarios(tuple(slots), table, buckets, values, np.stack(depths), repeats, tuple(shared), instrument)
 
 
 def _from_nothing(table: NDArray[np.generic]) -> NDArray[Any]:

@@ -11,6 +11,7 @@ import numpy as np
 
 from riskroute.core.errors import InputError
 from riskroute.core.files import write_whole
+from riskroute.core.instrument import SHARES, Instrument
 from riskroute.core.results import SimulationResult
 from riskroute.core.runtime import require_extra
 from riskroute.core.text import shown
@@ -122,8 +123,11 @@ def _title(result: SimulationResult) -> str:
     return f"Regret over {actions} actions, mean of {runs} runs (band: {_BAND:.0%} of the standard deviation)"
 
 
-def plot_fits(fits: Mapping[str, VenueFit], path: str | os.PathLike[str], *, title: str) -> Path:
+def plot_fits(
+    fits: Mapping[str, VenueFit], path: str | os.PathLike[str], *, title: str, instrument: Instrument = SHARES
+) -> Path:
     """Write a figure with one row per venue: mean by quantity and variance by squared quantity, with fitted lines."""
+    counted, money = _escape_math(instrument.quantity), _escape_math(instrument.currency)
     if not fits:
         raise InputError("fits must have at least one venue, had none")
     figure = _new_figure(11, 3.6 * len(fits) + 0.4)
@@ -132,10 +136,10 @@ def plot_fits(fits: Mapping[str, VenueFit], path: str | os.PathLike[str], *, tit
         quantities = np.array(fit.quantities, dtype=float)
         _draw_line(left, quantities, np.array(fit.means))
         left.set_title(f"{_escape_math(name)}: mean, R² = {fit.r2_mean:.3f}", fontsize=10)
-        left.set(xlabel="quantity (shares)", ylabel="mean profit (dollars)")
+        left.set(xlabel=f"quantity ({counted})", ylabel=f"mean profit ({money})")
         _draw_line(right, quantities**2, np.array(fit.variances))
         right.set_title(f"{_escape_math(name)}: variance, R² = {fit.r2_variance:.3f}", fontsize=10)
-        right.set(xlabel="squared quantity (shares²)", ylabel="variance of the profit (dollars²)")
+        right.set(xlabel=f"squared quantity ({counted}²)", ylabel=f"variance of the profit ({money}²)")
     figure.suptitle(_escape_math(title), fontsize=12)
     return _save_figure(figure, path)
 

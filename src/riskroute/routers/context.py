@@ -380,7 +380,7 @@ def read_context(books: Mapping[str, Any], **order: Any) -> Context:
         raise DataError("books must show at least one bid and one ask")
     lot = values.pop("lot", None)
     values |= {
-        "shares": instrument.units(quantity),
+        "shares": instrument.order_units(quantity, price=shown_books.mid),
         "lot": instrument.lot_units if lot is None else instrument.units(lot, "lot"),
     }
     dark = tuple(_pool(name, value, instrument) for name, value in pools.items())

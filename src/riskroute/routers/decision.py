@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from riskroute.core.instrument import natural_text, plain_number
 from riskroute.core.validation import instance_of
 from riskroute.routers.context import Context
 from riskroute.routers.plan import Plan
@@ -34,6 +35,8 @@ class DecisionChild(NamedTuple):
 class Decision:
     """A plan and its cost on the displayed books against the consolidated mid, in price times units.
 
+    Sizes are whole units; `to_json` gives natural quantities and amounts in the quote currency.
+
     Costs include fees, each child's within the minimum and maximum fee per order of its venue. The books determine the
     cost of taking, but not how many posted or pool shares fill. The costs of both extremes are given; they are equal
     for a plan that only takes.
@@ -47,7 +50,7 @@ class Decision:
     cost_if_swept : float
         Cost if none of them fills, and all their shares are swept on the same books.
     estimated_shares : int
-        Shares beyond the displayed depth if everything is swept; their price is extrapolated.
+        Units beyond the displayed depth if everything is swept; their price is extrapolated.
     """
 
     context: Context
@@ -79,25 +82,43 @@ class Decision:
         if (crossed := _crossed(self.context)) is not None:
             found.append(crossed)
         if self.estimated_shares:
+            instrument = self.context.instrument
             unless = "unless pools or limit orders fill some, " if self.passive else ""
             found.append(
-                f"{unless}{self.estimated_shares:,} of {self.context.shares:,} shares are beyond the displayed depth: "
+                f"{unless}{natural_text(instrument.natural(self.estimated_shares))} of "
+                f"{instrument.quantity_text(self.context.shares)} are beyond the displayed depth: "
                 "their price is an estimate"
             )
         return tuple(found)
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain JSON values."""
-        plan = self.plan
+        """Return plain JSON values, with natural quantities and amounts in the quote currency."""
+        plan, instrument = self.plan, self.context.instrument
+
+        def natural(units: int) -> int | float:
+            return plain_number(instrument.natural(units))
+
         return {
-            "children": [child._asdict() for child in self.children],
-            **{kind: dict(getattr(plan, kind)) for kind in ("take", "limit", "dark", "dark_rest")},
+            "instrument": instrument.to_json(),
+            "currency": instrument.currency,
+            "quantity": natural(self.context.shares),
+            "children": [
+                {
+                    **{"kind": one.kind, "place": one.place, "quantity": natural(one.shares), "limit": one.limit},
+                    "fee": one.fee,
+                }
+                for one in self.children
+            ],
+            **{
+                kind: {place: natural(units) for place, units in getattr(plan, kind).items()}
+                for kind in ("take", "limit", "dark", "dark_rest")
+            },
             "rest": plan.rest,
-            "cost_if_filled": self.cost_if_filled,
-            "cost_if_swept": self.cost_if_swept,
-            "estimated_shares": self.estimated_shares,
-            "expected_cost": self.expected_cost,
-            "net": self.net,
+            "cost_if_filled": self.cost_if_filled * instrument.value,
+            "cost_if_swept": self.cost_if_swept * instrument.value,
+            "estimated_quantity": natural(self.estimated_shares),
+            "expected_cost": self.expected_cost * instrument.value,
+            "net": self.net * instrument.value,
             "warnings": list(self.warnings),
         }
 
@@ -278,4 +299,5 @@ def _crossed(context: Context) -> str | None:
         for best, (prices, sizes) in ((bid, books.side("bid")), (ask, books.side("ask")))
     ]
     word = "locked" if bid == ask else "crossed"
-    return f"books are {word}: bid {bid:.10g} at {at[0]}, ask {ask:.10g} at {at[1]}; check that both are current"
+    bid_text, ask_text = map(context.instrument.price_text, (bid, ask))
+    return f"books are {word}: bid {bid_text} at {at[0]}, ask {ask_text} at {at[1]}; check that both are current"

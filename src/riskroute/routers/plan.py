@@ -109,7 +109,8 @@ class Plan:
         if true_or_false("before", self.before) and not self.in_turn:
             raise InputError("before requires in_turn: simultaneous pings of the whole order could overfill it")
         if self.sent > context.shares:
-            raise InputError(f"child orders total {self.sent} shares, expected at most {context.shares}")
+            sent, most = map(context.instrument.quantity_text, (self.sent, context.shares))
+            raise InputError(f"child orders total {sent}, expected at most {most}")
         if type(self.take_limits) is not dict:
             instance_of("take_limits", self.take_limits, Mapping, "prices by name")
         for place, price in self.take_limits.items():

@@ -241,8 +241,8 @@ def venue_model_table(models: Sequence[VenueModel]) -> str:
 def save_venue_models(models: Sequence[VenueModel], path: str | os.PathLike[str], *, about: Sequence[str] = ()) -> Path:
     """Write models to a TOML file; ``about`` are comments at the head of the file."""
     comments = {
-        "mean": "dollars per share, per squared share",
-        "variance": "squared dollars per share, per squared share",
+        "mean": "amount per quantity of 1, per squared quantity",
+        "variance": "squared amount per quantity of 1, per squared quantity",
         "mean_error": "standard errors",
         "variance_error": "standard errors",
     }

@@ -17,7 +17,7 @@ import numpy as np
 
 from riskroute.core.arrays import Floats, Integers, Stamps
 from riskroute.core.seeding import seed_stream
-from riskroute.core.validation import LONGEST_VENUE, as_name, real_number, valid_list, whole_number
+from riskroute.core.validation import LONGEST_VENUE, as_name, real_number, valid_list
 from riskroute.market.clock import SECOND
 from riskroute.routers.context import ContextPool
 
@@ -38,7 +38,7 @@ class DarkMarketPool:
     rate : float
         Baseline arrival rate of counterparties for a resting order, per second.
     tail, smallest, largest : float
-        Sizes: at least ``n`` shares with probability ``(smallest / n) ** tail``, capped at ``largest``.
+        Sizes, as natural quantities: at least ``n`` with probability ``(smallest / n) ** tail``, capped at ``largest``.
     spread, recent, state : float
         Change of the log odds of presence with the log of the spread over its median, with a fill of ours there within
         the last minute, and per standard deviation of the pool's state.
@@ -55,8 +55,8 @@ class DarkMarketPool:
     presence: float
     rate: float = 0.1
     tail: float = 1.2
-    smallest: int = 100
-    largest: int = 100_000
+    smallest: int | float = 100
+    largest: int | float = 100_000
     spread: float = 0.5
     recent: float = 0.7
     state: float = 0.8
@@ -69,10 +69,8 @@ class DarkMarketPool:
         real_number(f"presence of {self.name}", self.presence, minimum=0, maximum=1)
         real_number(f"rate of {self.name}", self.rate, minimum=0, maximum=1000)
         real_number(f"tail of {self.name}", self.tail, above=0)
-        smallest = whole_number(f"smallest of {self.name}", self.smallest)
-        largest = whole_number(f"largest of {self.name}", self.largest, minimum=smallest)
-        object.__setattr__(self, "smallest", smallest)
-        object.__setattr__(self, "largest", largest)
+        real_number(f"smallest of {self.name}", self.smallest, above=0)
+        real_number(f"largest of {self.name}", self.largest, minimum=self.smallest)
         self.pool.__post_init__()
         for field in ("spread", "recent", "state", "adverse"):
             real_number(f"{field} of {self.name}", getattr(self, field), minimum=-10, maximum=10)
@@ -100,7 +98,7 @@ Regret = Callable[[int, Stamps], Integers]  # maps an order number and fill time
 
 
 class DarkMarket:
-    """The dark pools of a day.
+    """The dark pools of a day, with sizes in units.
 
     Examples
     --------

@@ -12,7 +12,7 @@ import polars
 
 from riskroute.core.errors import InputError
 from riskroute.core.files import writable_folder, write_json, write_whole
-from riskroute.core.instrument import Instrument
+from riskroute.core.instrument import Instrument, each_named, natural_text
 from riskroute.core.records import to_plain
 from riskroute.core.runtime import compilation_timed
 from riskroute.core.seeding import seeding_hash
@@ -41,14 +41,15 @@ from riskroute.study.static_fit import static_fit_candidate
 from riskroute.study.verdict import backtest_verdict, footprint_verdict
 
 
-def _router_details(costs: Sequence[RouterCosts]) -> TextTable:
-    """Return one row per measure and one column per router."""
+def _router_details(costs: Sequence[RouterCosts], quantity: str) -> TextTable:
+    """Return one row per measure and one column per router; ``quantity`` is what the orders count."""
     rows = []
     for item in dataclasses.fields(RouterCosts):
         if measure := item.metadata:
-            write = percent_text if measure["unit"] == "%" else _fixed(measure["digits"])
+            unit = measure["unit"]
+            write = {"%": percent_text, "quantity": natural_text}.get(unit) or _fixed(measure["digits"])
             values = (write(getattr(one, item.name)) for one in costs)
-            rows.append([measure["label"], measure["unit"], *values])
+            rows.append([measure["label"], quantity if unit == "quantity" else unit, *values])
     return TextTable(["measure", "unit", *(one.router for one in costs)], rows)
 
 
@@ -63,7 +64,7 @@ def _tercile_table(costs: Sequence[RouterCosts]) -> TextTable:
             name = _TERCILES[third.measure][0]
             if third.measure == "time":
                 name += f", {zone_label(one.zone)}"
-            rows.append([one.router, name, third.tercile, *edges, whole_text(third.orders), *values])
+            rows.append([one.router, name, third.tercile, *edges, _whole(third.orders), *values])
     return TextTable(header, rows)
 
 
@@ -98,20 +99,20 @@ def flag_text(value: bool | None) -> str:
 
 QUEUE_BOUNDS = ("pessimistic", "optimistic")  # models between which the true queue position lies
 
-whole_text, percent_text, _three = _fixed(0), _fixed(1, 100.0), _fixed(3)
+_whole, percent_text, _three = _fixed(0), _fixed(1, 100.0), _fixed(3)
 
 _TERCILES: dict[str, tuple[str, Callable[[float], str]]] = {
     "spread": ("spread, bps", fixed_text),
     "time": ("time", _clock),
-    "size": ("shares / depth", _three),
+    "size": ("size / depth", _three),
 }
 
 VenueColumns = tuple[tuple[str, str, Callable[[Any], str]], ...]  # heading, field, format; a dash means unknown
 _VENUES: VenueColumns = (
     ("place", "place", str),
     ("kind", "kind", str),
-    ("orders", "orders", whole_text),
-    ("filled", "filled", whole_text),
+    ("orders", "orders", _whole),
+    ("filled", "filled", natural_text),
     ("volume %", "volume_share", percent_text),
     ("fill %", "fill_rate", percent_text),
     ("slippage bps", "slippage_bps", fixed_text),
@@ -143,16 +144,25 @@ class BacktestResult:
     days: tuple[MarketDay, ...]
     config: BacktestConfig
     candidates: tuple[Candidate, ...]
-    comparisons: dict[int, RouterComparison]  # by order size
+    comparisons: dict[float, RouterComparison]  # by order size, a natural quantity
     tables: DayTables
 
     @property
     def comparison(self) -> RouterComparison:
         """The comparison of all routers, if all orders have the same size."""
         if len(self.comparisons) > 1:
-            sizes = ", ".join(map(str, self.comparisons))
-            raise InputError(f"comparison needs one order size, got {sizes} shares; use comparisons[size]")
+            sizes = ", ".join(map(self.size_text, self.comparisons))
+            raise InputError(f"comparison needs one order size, got {sizes}; use comparisons[size]")
         return next(iter(self.comparisons.values()))
+
+    @property
+    def instruments(self) -> tuple[Instrument, ...]:
+        """The instruments of the symbols."""
+        return tuple({day.symbol: day.instrument for day in self.days}.values())
+
+    def size_text(self, size: float) -> str:
+        """Return an order size as text, such as ``1,000 shares``."""
+        return each_named(self.instruments, size)
 
     @property
     def synthetic(self) -> bool:
@@ -168,22 +178,27 @@ class BacktestResult:
         """Write the tables as Parquet, and costs by size, router, venue and kind as text and JSON; return the files."""
         folder = writable_folder("out", out)
         texts, plain = [], {}
+        counted = " or ".join(dict.fromkeys(one.quantity for one in self.instruments))
         for size in self.comparisons:
-            judged = self.tables.orders.filter(polars.col("judged") & (polars.col("shares") == size))
+            judged = self.tables.orders.filter(polars.col("judged") & (polars.col("quantity") == size))
             children, fills = (
                 frame.join(judged.select(KEY), on=KEY, how="semi")
                 for frame in (self.tables.children, self.tables.fills)
             )
             routers = costs_by_router(judged, children, fills)
             venues = costs_by_venue(judged, children, fills)
-            texts += [f"{self._title}: orders of {size:,} shares"]
-            texts += [_router_details(routers).plain(), _tercile_table(routers).plain()]
-            texts += [f"{one.router}\n{venue_costs_table(venues, one.router).plain()}" for one in routers]
+            texts += [f"{self._title}: orders of {self.size_text(size)}"]
+            texts += [_router_details(routers, counted).plain(), _tercile_table(routers).plain()]
+            texts += [
+                f"{one.router}, quantities in {counted}\n{venue_costs_table(venues, one.router).plain()}"
+                for one in routers
+            ]
             plain[str(size)] = {"routers": to_plain(routers), "venues": to_plain(venues)}
             if (queues := self.comparisons[size].queues) is not None:
                 texts += [f"{queues.note}\n{_queue_table(queues).plain()}"]
                 plain[str(size)]["queues"] = to_plain(queues)
-        found = {"market": self.market, "synthetic": self.synthetic, "protection": self.protection, "sizes": plain}
+        found = {"market": self.market, "synthetic": self.synthetic, "protection": self.protection}
+        found |= {"instruments": to_plain(self.instruments), "sizes": plain}
         return [
             *self.tables.write(folder),
             write_json(folder / "costs.json", found),
@@ -197,12 +212,13 @@ class BacktestResult:
             "fingerprint": seeding_hash([to_plain(self.config), [day.folder.name for day in self.days]]),
             "days": [day.name for day in self.days],
             "zone": market_days_zone(self.days),
+            "instruments": to_plain(self.instruments),
             "risk_tolerance": self._tolerances(),
             "parameters": {one.label: dict(one.parameters) for one in self.candidates if one.parameters},
         }
         found = {
             str(size): to_plain(one)
-            | {"use": one.router_to_use, "verdict": backtest_verdict(one, synthetic=self.synthetic)}
+            | {"quantity": size, "use": one.router_to_use, "verdict": backtest_verdict(one, synthetic=self.synthetic)}
             for size, one in self.comparisons.items()
         }
         return {"config": config, "synthetic": self.synthetic, "protection": self.protection, "comparisons": found}
@@ -222,7 +238,7 @@ class BacktestResult:
             if len(self.comparisons) > 1:
                 lines.append("")
             lines += [
-                f"{found.orders:,} judged orders of {size:,} shares, {self.config.horizon:g} s each",
+                f"{found.orders:,} judged orders of {self.size_text(size)}, {self.config.horizon:g} s each",
                 *(f"{self.footprint(size)} (medians)", "", found.table().plain(), ""),
                 *found.legend,
                 f"difference: against {found.bar}, paired by order, with a 95 % confidence interval over time blocks",
@@ -231,21 +247,26 @@ class BacktestResult:
         return "\n".join(lines)
 
     def _tolerances(self) -> dict[str, float]:
-        """Return, by order size, the paper's risk tolerance in dollars equivalent to kappa; empty if kappa is 0."""
-        price = float(self.tables.orders.select(polars.col("mid").mean()).item())
-        sizes = self.config.shares if self.config.kappa > 0 else ()
+        """Return, by order size, the paper's risk tolerance equivalent to kappa, in the quote currency.
+
+        Empty if kappa is 0, or with several currencies.
+        """
+        orders = self.tables.orders
+        price = float(orders.select((polars.col("mid") * polars.col("multiplier")).mean()).item())
+        known = self.config.kappa > 0 and orders["currency"].n_unique() == 1
+        sizes = self.config.quantities if known else ()
         return {str(size): _equivalent_tolerance(self.config.kappa, size * price) for size in sizes}
 
-    def footprint(self, size: int | None = None) -> str:
+    def footprint(self, size: float | None = None) -> str:
         """Return the median order size relative to displayed depth and to traded volume, as text."""
         return footprint_verdict(*self.footprint_fractions(size), self.config.block_minutes)
 
-    def footprint_fractions(self, size: int | None = None) -> tuple[float, float | None]:
+    def footprint_fractions(self, size: float | None = None) -> tuple[float, float | None]:
         """Return the medians of order size over displayed depth, and over the volume of the time block if known."""
-        mine = polars.col("shares") == size if size is not None else True
+        mine = polars.col("quantity") == size if size is not None else True
         judged = self.tables.orders.filter(polars.col("judged") & mine)
         depth, volume = (
-            judged.select((polars.col("shares") / polars.col(name)).drop_nans().median()).item()
+            judged.select((polars.col("quantity") / polars.col(name)).drop_nans().median()).item()
             for name in ("depth", "volume")
         )
         return float(depth), None if volume is None else float(volume)
@@ -262,13 +283,13 @@ class BacktestResult:
         """Verdict by order size: the router to use."""
         said = {size: backtest_verdict(one, synthetic=self.synthetic) for size, one in self.comparisons.items()}
         several = len(said) > 1
-        return "\n".join(f"{size:,} shares: {text}" if several else text for size, text in said.items())
+        return "\n".join(f"{self.size_text(size)}: {text}" if several else text for size, text in said.items())
 
 
 def _equivalent_tolerance(kappa: float, notional: float) -> float:
-    """Return the paper's risk tolerance in dollars equivalent to ``kappa``, for an order of ``notional`` dollars.
+    """Return the paper's risk tolerance equivalent to ``kappa``, for an order worth ``notional``, in its currency.
 
-    A notional of ``N`` dollars, a mean cost of ``c`` bps and a variance of ``v`` squared bps have the mean-variance
+    A notional of ``N``, a mean cost of ``c`` bps and a variance of ``v`` squared bps have the mean-variance
     ``(N / 1e4)^2 v + tolerance (N / 1e4) c``. At the returned tolerance it is proportional to ``c + kappa v``.
 
     Examples
@@ -314,11 +335,12 @@ def run_backtest(
             extremes[name] = bounding.orders
     feedback = {candidate.label: candidate.make().feedback for candidate in candidates}
     found = {}
-    for size in dict.fromkeys(config.shares):
-        orders = tables.orders.filter(polars.col("shares") == size)
+    for size in dict.fromkeys(config.quantities):
+        orders = tables.orders.filter(polars.col("quantity") == size)
         if not orders["judged"].any():
             raise InputError(
-                f"no judged order of {size:,} shares met a two-sided market; use more orders or other hours"
+                f"no judged order of {each_named((day.instrument for day in days), size)} met a two-sided market; "
+                "use more orders or other hours"
             )
         played = orders["router"].unique(maintain_order=True).to_list()
         bar = choose_benchmark(orders, played, pools=pools, horizon=config.horizon, kappa=config.kappa)
@@ -346,7 +368,7 @@ def backtest(
     *,
     symbols: Sequence[str] = (),
     days: int | None = None,
-    shares: int | Sequence[int] = 1000,
+    quantities: float | Sequence[float] = 1000,
     routers: Sequence[str | Router] = (),
     fees: FeeSchedule | None = None,
     pools: Sequence[DarkMarketPool] | None = None,
@@ -364,8 +386,8 @@ def backtest(
         ``paper``, ``comparable``, ``dark``, or a folder written by ``riskroute market import``.
     symbols, days, fees, pools, instruments, seed
         As in `market_days`.
-    shares : int or Sequence[int]
-        Order sizes, used in rotation.
+    quantities : float or Sequence[float]
+        Order sizes as natural quantities, such as 1000 shares or 0.25 BTC, used in rotation.
     routers : Sequence[str or Router]
         Names or router objects; an object starts in its current state. Default: as in `BacktestConfig`.
     kept : str or Path
@@ -379,11 +401,11 @@ def backtest(
     listed = valid_list("routers", routers, (str, Router), "names or routers")
     own = [one for one in listed if isinstance(one, Router)]
     names = tuple(one for one in listed if isinstance(one, str))
-    known = {item.name for item in dataclasses.fields(BacktestConfig)} - {"shares", "routers", "seed"}
+    known = {item.name for item in dataclasses.fields(BacktestConfig)} - {"quantities", "routers", "seed"}
     for name in orders:
         one_of("parameter of backtest", name, tuple(sorted(known)))
-    sizes = tuple(valid_list("shares", [shares] if isinstance(shares, int) else shares, int, "whole numbers"))
-    config = BacktestConfig(shares=sizes, routers=check_candidates(names), seed=seed, **orders)
+    sizes: Any = (quantities,) if isinstance(quantities, int | float | str) else quantities
+    config = BacktestConfig(quantities=sizes, routers=check_candidates(names), seed=seed, **orders)
     folder = valid_path("kept", kept)
     ready = market_days(
         market,

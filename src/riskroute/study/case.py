@@ -17,6 +17,7 @@ import numpy as np
 import polars
 
 from riskroute.core.arrays import Integers, Vector
+from riskroute.core.instrument import SHARES, Instrument, each_named
 from riskroute.core.seeding import seed_stream
 from riskroute.core.validation import SIDES
 from riskroute.market.clock import SECOND, zone_label
@@ -31,7 +32,7 @@ from riskroute.study.backtest import BacktestResult, run_backtest
 from riskroute.study.candidates import CLAIRVOYANT, FITTED, Candidate, candidate_names
 from riskroute.study.config import BacktestConfig, StressConfig, StudyConfig
 from riskroute.study.costs import VenueCosts, costs_by_venue, objective_cost, order_costs_bps, with_terciles
-from riskroute.study.day_tables import KEY, DayTables
+from riskroute.study.day_tables import KEY, DayTables, notional
 from riskroute.study.examples import OrderExample, order_examples
 from riskroute.study.markets import MarketDay, market_days_zone
 from riskroute.study.play import (
@@ -50,7 +51,7 @@ from riskroute.study.statistics import PairedDifference, bootstrap_difference, t
 _TERCILE_MEASURES = ("spread", "volatility", "depth")
 _SPREADS = ("narrow", "middle", "wide")
 _IMBALANCES = ("with us", "against us")  # as in `CaseRoutingRow`
-_PRESENCE = (0.5, 1.0, 2.0)  # factors on the shares in dark pools
+_PRESENCE = (0.5, 1.0, 2.0)  # factors on the liquidity in dark pools
 _ADVERSE = (0.0, 1.0, 2.0)  # factors on their adverse selection
 SURFACE_POINTS = len(_PRESENCE) * len(_ADVERSE)
 
@@ -95,17 +96,17 @@ class CaseEstimate:
 class CaseSaving:
     """Saving of one router against another on the test days; negative if it costs more.
 
-    ``dollars_per_day`` is for the mean number of orders per test day; ``detectable_bps`` is the minimum saving that is
-    detected with 80 % power.
+    The other amounts are in the quote currency, None for orders in several currencies; ``amount_per_day`` is for the
+    mean number of orders per test day. ``detectable_bps`` is the minimum saving that is detected with 80 % power.
     """
 
     router: str
     against: str
     bps: CaseEstimate
-    dollars_per_order: CaseEstimate
-    dollars_per_day: CaseEstimate
+    amount_per_order: CaseEstimate | None
+    amount_per_day: CaseEstimate | None
     detectable_bps: float | None
-    dollars_per_1000_orders: CaseEstimate | None = None
+    amount_per_1000_orders: CaseEstimate | None = None
 
 
 @dataclass(frozen=True)
@@ -114,7 +115,7 @@ class CaseStateDifference:
 
     - ``measure``: ``symbol`` if there are several, ``side`` if both are traded, ``hour`` (in the zone of the day),
       ``imbalance`` of the best prices, ``spread`` (basis points), ``volatility`` (basis points per root second over the
-      previous five minutes) or ``depth`` (shares displayed on the side to take from).
+      previous five minutes) or ``depth`` (quantity displayed on the side to take from).
     - ``state``: the symbol, side or hour; ``with us`` or ``against us`` for the imbalance, as in `CaseRoutingRow`; else
       the tercile of the orders: ``low``, ``middle`` or ``high``.
     - ``least``, ``most``: smallest and largest value in a tercile.
@@ -143,7 +144,7 @@ class CaseLearningCost:
 
 @dataclass(frozen=True)
 class _SurfacePoint:
-    """The saving with ``presence`` times the shares in pools and ``adverse`` times the adverse selection."""
+    """The saving with ``presence`` times the liquidity in pools and ``adverse`` times the adverse selection."""
 
     presence: float
     adverse: float
@@ -168,15 +169,15 @@ class CaseDarkSurface:
 
 @dataclass(frozen=True)
 class CaseRoutingRow:
-    """Where a router sends shares in one state of the book.
+    """Where a router sends an order in one state of the book.
 
     - ``spread``: tercile of the orders by spread: ``narrow``, ``middle`` or ``wide``.
-    - ``imbalance``: ``with us`` if the best prices hold more shares on the opposite side than on ours, so that the
+    - ``imbalance``: ``with us`` if the best prices hold more on the opposite side than on ours, so that the
       price tends to move in our favour; else ``against us``.
     - ``orders``: number of orders that arrived in this state.
     - ``place``, ``kind``: venue or pool, and kind of child order.
-    - ``sent_fraction``: fraction of the shares sent in this state; a share that is sent again counts again.
-    - ``filled_fraction``: fraction of the shares filled in this state.
+    - ``sent_fraction``: fraction of the quantity sent in this state; what is sent again counts again.
+    - ``filled_fraction``: fraction of the quantity filled in this state.
     """
 
     spread: str
@@ -248,9 +249,9 @@ class CaseStressTable:
 class StudyCase:
     """The answer for one symbol, order size and deadline.
 
-    - ``shares``, ``horizon``: shares of an order, and its deadline in seconds.
+    - ``quantity``, ``horizon``: natural quantity of an order, and its deadline in seconds.
     - ``training_days``, ``test_days``: days on which the router was chosen and judged; a single day is halved.
-    - ``price``: mean mid of the judged orders, dollars.
+    - ``price``: mean mid of the judged orders; None for several symbols.
     - ``depth_fraction``, ``volume_fraction``: median order size over displayed depth, and over the volume of a time
       block if that is known.
     - ``training_objective_bps``: objective of every router on the training days: mean cost plus the charge for
@@ -265,7 +266,7 @@ class StudyCase:
       was not played.
     - ``headroom_bps``: saving of perfect foresight against the benchmark rule.
     - ``surface``: sensitivity to dark-pool assumptions; None without pools or if ``surface_orders`` is 0.
-    - ``routing_table``: where the router to use sends shares.
+    - ``routing_table``: where the router to use sends orders.
     - ``symbol``: the symbol; empty for several symbols pooled.
     - ``hours``, ``venues``: costs by hour, and by venue and pool, of the chosen router and the benchmark rule.
     - ``learning_curve``: difference between these two over time; None if both are the sweep.
@@ -275,13 +276,15 @@ class StudyCase:
     - ``verdict``: whether the data allow a verdict; if not, ``use`` is the benchmark rule, not a recommendation.
     - ``estimated_share``: fraction of the volume at estimated prices, of the chosen router or the benchmark rule,
       whichever is larger.
+    - ``instruments``: the instruments of the symbols.
+    - ``currency``: quote currency of all amounts; empty if there are several.
     """
 
-    shares: int
+    quantity: int | float
     horizon: float
     training_days: int
     test_days: int
-    price: float
+    price: float | None
     depth_fraction: float
     volume_fraction: float | None
     training_objective_bps: dict[str, float]
@@ -306,12 +309,19 @@ class StudyCase:
     zone: str = ""
     verdict: bool = True
     estimated_share: float = 0.0
+    instruments: tuple[Instrument, ...] = (SHARES,)
+    currency: str = SHARES.currency
+
+    @property
+    def size(self) -> str:
+        """The quantity of an order as text."""
+        return each_named(self.instruments, self.quantity)
 
 
 def play_case(
     days: Sequence[MarketDay],
     config: StudyConfig,
-    size: int,
+    size: float,
     horizon: float,
     symbol: str,
     backend: Backend | None,
@@ -349,16 +359,18 @@ def play_case(
     stressed = None
     if pair and config.stresses:
         stressed = _stress_savings(pair, days, asked, usual=saving, backend=backend, cache=cache, finished=played)
+    instruments = tuple({day.symbol: day.instrument for day in days}.values())
+    currencies = {one.currency for one in instruments}
     shown = [one.label for one in pair] if pair else [chosen]
     looked = "static" in found.routers
     training, test = _day_counts(days, config)
     depth, volume = result.footprint_fractions()
     return StudyCase(
-        shares=size,
+        quantity=size,
         horizon=horizon,
         training_days=training,
         test_days=test,
-        price=float(orders.filter(polars.col("judged")).select(polars.col("mid").mean()).item()),
+        price=float(orders.filter("judged")["mid"].to_numpy().mean()) if len(instruments) == 1 else None,
         depth_fraction=depth,
         volume_fraction=volume,
         training_objective_bps=objectives,
@@ -383,6 +395,8 @@ def play_case(
         zone=market_days_zone(days),
         verdict=reason != "estimated",
         estimated_share=max(found.routers[name].estimated_share for name in (chosen, found.bar)),
+        instruments=instruments,
+        currency=currencies.pop() if len(currencies) == 1 else "",
     )
 
 
@@ -433,7 +447,7 @@ def _day_counts(days: Sequence[MarketDay], config: StudyConfig) -> tuple[int, in
 
 
 def _paired_orders(orders: polars.DataFrame, router: str, against: str) -> polars.DataFrame:
-    """Return the judged orders with ``bps`` and ``dollars``: the cost of one router minus that of another."""
+    """Return the judged orders with ``bps`` and ``amount``: the cost of one router minus that of another."""
     judged = order_costs_bps(orders.filter(polars.col("judged") & polars.col("router").is_in([router, against])))
     costs = [polars.col("cost_bps").mean(), polars.col("cost").mean()]
     means = judged.group_by("router", *ORDER, "block", maintain_order=True).agg(costs)
@@ -445,7 +459,7 @@ def _paired_orders(orders: polars.DataFrame, router: str, against: str) -> polar
         *ORDER,
         "block",
         bps=polars.when(same).then(0.0).otherwise(gap),
-        dollars=polars.when(same).then(0.0).otherwise(polars.col("cost") - polars.col("cost_other")),
+        amount=polars.when(same).then(0.0).otherwise(polars.col("cost") - polars.col("cost_other")),
     )
 
 
@@ -467,15 +481,17 @@ def _saving_of(
     gaps = _paired_orders(orders, router, against)
     blocks, days = time_block_numbers(gaps), gaps.select(polars.struct("symbol", "day").n_unique()).item()
     paired = paired or _difference(gaps["bps"].to_numpy(), blocks, seed, router, against, "bps")
-    dollars = _estimate(gaps["dollars"].to_numpy(), blocks, seed, router, against, "dollars").negated
+    each = None
+    if orders["currency"].n_unique() == 1:
+        each = _estimate(gaps["amount"].to_numpy(), blocks, seed, router, against, "dollars").negated
     return CaseSaving(
         router,
         against,
         CaseEstimate(paired.difference_bps, paired.low, paired.high).negated,
-        dollars_per_order=dollars,
-        dollars_per_day=dollars.times(gaps.height / days),
+        amount_per_order=each,
+        amount_per_day=each and each.times(gaps.height / days),
         detectable_bps=paired.detectable_bps,
-        dollars_per_1000_orders=dollars.times(1000),
+        amount_per_1000_orders=each and each.times(1000),
     )
 
 
@@ -563,12 +579,12 @@ def _differences_by_state(
 def _estimated_share(orders: polars.DataFrame) -> float:
     """Return the fraction of the judged volume of all routers at estimated prices."""
     judged = orders.filter(polars.col("judged"))
-    return float(judged["estimated"].sum()) / float(judged["shares"].sum())
+    return float(judged["estimated"].sum()) / float(judged["quantity"].sum())
 
 
 def _learning_cost(orders: polars.DataFrame, router: str, *, seed: int) -> CaseLearningCost | None:
     """Return the exploration cost of a router on the first day of every symbol and afterwards."""
-    spent = 1e4 * polars.col("exploration") / (polars.col("shares") * polars.col("mid"))
+    spent = 1e4 * polars.col("exploration") / notional()
     mine = orders.filter(polars.col("router") == router).with_columns(spent=spent).filter(spent.is_finite())
     if mine.is_empty():
         return None
@@ -633,7 +649,7 @@ def _learning_curve(orders: polars.DataFrame, router: str, against: str) -> Case
 
 def _by_number(orders: polars.DataFrame, router: str, against: str) -> polars.DataFrame:
     """Return one row per order number within a symbol: ``gap``, ``spent`` (NaN if unknown) and ``test``."""
-    spent = 1e4 * polars.col("exploration") / (polars.col("shares") * polars.col("mid"))
+    spent = 1e4 * polars.col("exploration") / notional()
     both = orders.filter(polars.col("router").is_in([router, against])).with_columns(spent=spent.fill_nan(None))
     means = order_costs_bps(both).group_by("router", *ORDER).agg(polars.col("cost_bps", "spent").mean(), test="judged")
     one, other = (means.filter(polars.col("router") == name).drop("router") for name in (router, against))
@@ -665,7 +681,7 @@ def _mean(values: Vector) -> float | None:
 
 
 def _routing_rows(tables: DayTables, states: polars.DataFrame, router: str) -> tuple[CaseRoutingRow, ...]:
-    """Return where a router sent its shares on the test days, by tercile of the spread and sign of the imbalance."""
+    """Return where a router sent its orders on the test days, by tercile of the spread and sign of the imbalance."""
     state = with_terciles(states, "spread", _SPREADS).select(*ORDER, spread="state", imbalance=_imbalance_state())
     by = ["spread", "imbalance"]
     counts = {(spread, one): count for spread, one, count in state.group_by(by).len().iter_rows()}
@@ -723,7 +739,7 @@ def _dark_surface(
     pair: tuple[Candidate, Candidate],
     days: Sequence[MarketDay],
     config: StudyConfig,
-    size: int,
+    size: float,
     horizon: float,
     *,
     backend: Backend | None = None,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from functools import partial
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 
 from riskroute.core.config import config_all_different
 from riskroute.core.errors import DataError, InputError
-from riskroute.core.instrument import PROTECTIONS
+from riskroute.core.instrument import PROTECTIONS, Instrument, plain_number, valid_decimal
 from riskroute.core.records import from_plain
 from riskroute.core.text import shown
 from riskroute.core.validation import (
@@ -44,11 +45,11 @@ _EXACT = "exact"  # queue positions from order ids only
 class StressConfig:
     """Conditions that are harder than recorded or assumed.
 
-    - ``presence``, ``adverse``: factors on the shares in dark pools and on their adverse selection.
-    - ``leak``: probability per 1,000 shares sent to a pool that the far touch fades for a second.
+    - ``presence``, ``adverse``: factors on the liquidity in dark pools and on their adverse selection.
+    - ``leak``: probability per quantity of 1,000 sent to a pool that the far touch fades for a second.
     - ``fade``: fraction of the displayed size that is gone on arrival, at each venue with probability 1/2.
     - ``fees``: basis points of the price added to taker fees.
-    - ``impact``: multiple of the estimated market impact added to the cost of taken shares.
+    - ``impact``: multiple of the estimated market impact added to the cost of what is taken.
     - ``pessimistic_queues``: whether cancellations ahead of a limit order leave its queue position unchanged; where it
       is an estimate, whether the model is ``pessimistic``.
     """
@@ -69,9 +70,9 @@ class StressConfig:
 class BacktestConfig:
     """Orders and routers of a backtest.
 
-    - ``shares``: order sizes, used in rotation.
+    - ``quantities``: order sizes as natural quantities, such as 1000 shares or 0.25 BTC, used in rotation.
     - ``side``: ``buy``, ``sell``, or ``both`` alternating.
-    - ``lot``: lot size of child orders.
+    - ``lot``: lot size of child orders, a natural quantity. Default: that of the instrument.
     - ``orders``: orders per day.
     - ``horizon``: deadline of every order, seconds.
     - ``kappa``: basis points charged per squared basis point of variance of the unforeseen cost.
@@ -92,9 +93,9 @@ class BacktestConfig:
       ``exact`` these venues take no limit orders. Default: `DEFAULT_QUEUE_MODEL`. Order ids give exact positions.
     """
 
-    shares: tuple[int, ...] = (1000,)
+    quantities: tuple[int | float, ...] = (1000,)
     side: str = parameter("both", one_of, choices=("both", *SIDES))
-    lot: int = parameter(1, whole_number, maximum=10**7)
+    lot: float | None = parameter(None, real_number, above=0)
     orders: int = parameter(200, whole_number, maximum=10**6)
     horizon: float = parameter(0.0, real_number, minimum=0, maximum=3600)
     kappa: float = parameter(_KAPPA, real_number, minimum=0, maximum=1000)
@@ -111,11 +112,7 @@ class BacktestConfig:
     queue: str | None = parameter(None, one_of, choices=(_EXACT, *QUEUE_MODELS))
 
     def __post_init__(self) -> None:
-        if not self.shares:
-            raise InputError("shares must hold at least one size, was empty")
-        sizes = valid_list("shares", list(self.shares), int, "whole numbers")
-        shares = tuple(whole_number("shares", size, maximum=10**7) for size in sizes)
-        for name, value in ({"shares": shares} | validated_parameters(self)).items():
+        for name, value in ({"quantities": _quantities(self.quantities)} | validated_parameters(self)).items():
             object.__setattr__(self, name, value)
         if self.hours is not None:
             _ = self.clock_hours
@@ -153,7 +150,7 @@ class StudyConfig:
 
     - ``market``: ``paper``, ``comparable``, ``dark``, or a folder written by ``riskroute market import``.
     - ``symbols``: symbols. Default: the first of a synthetic market, all of a folder.
-    - ``shares``: order sizes; each has its own answer.
+    - ``quantities``: order sizes; each has its own answer.
     - ``horizons``: deadlines in seconds, 0 for immediate execution; each has its own answer.
     - ``days``: number of days. Default: all days of a folder, ten synthetic ones.
     - ``train``: number of training days at the beginning, on which routers learn and one is chosen. Default: half of
@@ -167,9 +164,9 @@ class StudyConfig:
 
     market: str = "dark"
     symbols: tuple[str, ...] = ()
-    shares: tuple[int, ...] = (1000,)
+    quantities: tuple[int | float, ...] = (1000,)
     side: str = "both"
-    lot: int = 1
+    lot: float | None = None
     horizons: tuple[float, ...] = (60.0,)
     kappa: float = _KAPPA
     days: int | None = parameter(None, whole_number, maximum=10_000)
@@ -191,8 +188,7 @@ class StudyConfig:
         store = partial(object.__setattr__, self)
         instance_of("market", self.market, str, "a name or a folder")
         store("symbols", tuple(valid_list("symbols", self.symbols, str, "names")))
-        sizes = valid_list("shares", self.shares, int, "whole numbers")
-        store("shares", _different("shares", [whole_number("shares", one, maximum=10**7) for one in sizes]))
+        store("quantities", _different("quantities", _quantities(self.quantities)))
         seconds = valid_list("horizons", self.horizons, (int, float), "numbers")
         store("horizons", _different("horizons", [real_number("horizons", one, minimum=0) for one in seconds]))
         if self.train is not None and whole_number("train", self.train, minimum=0) == 0:
@@ -205,15 +201,15 @@ class StudyConfig:
             self.backtest(size, horizon)
 
     @property
-    def cases(self) -> tuple[tuple[int, float], ...]:
+    def cases(self) -> tuple[tuple[float, float], ...]:
         """Every pair of order size and deadline."""
-        return tuple((size, horizon) for size in self.shares for horizon in self.horizons)
+        return tuple((size, horizon) for size in self.quantities for horizon in self.horizons)
 
-    def backtest(self, size: int, horizon: float, stress: StressConfig | None = None) -> BacktestConfig:
+    def backtest(self, size: float, horizon: float, stress: StressConfig | None = None) -> BacktestConfig:
         """Return the backtest for one size and deadline; the clairvoyant is always played."""
         names = {item.name for item in fields(self)} & {item.name for item in fields(BacktestConfig)}
         values = {name: getattr(self, name) for name in names} | {
-            "shares": (size,),
+            "quantities": (size,),
             "horizon": horizon,
             "routers": tuple(dict.fromkeys((*self.routers, CLAIRVOYANT))),
             "orders": self.orders if stress is None else min(self.surface_orders, self.orders),
@@ -222,7 +218,18 @@ class StudyConfig:
         return BacktestConfig(**values)
 
 
-def _different(name: str, values: list[int] | list[float]) -> tuple[int | float, ...]:
+def _quantities(values: Any) -> tuple[int | float, ...]:
+    """Return natural quantities, given as numbers or text."""
+    found = [valid_decimal("quantities", one) for one in valid_list("quantities", values, (int, float, str), "numbers")]
+    if not found:
+        raise InputError("quantities must hold at least one number, was empty")
+    for one in found:
+        if one <= 0:
+            raise InputError(f"quantities must be positive numbers, was {one}")
+    return tuple(map(plain_number, found))
+
+
+def _different(name: str, values: Sequence[float]) -> tuple[int | float, ...]:
     """Return values as a tuple; raise `InputError` if there are none or two are equal."""
     if not values:
         raise InputError(f"{name} must hold at least one number, was empty")
@@ -245,7 +252,7 @@ class SplitPoolConfig:
     name: str
     presence: float
     tail: float
-    smallest: int = 1
+    smallest: int | float = 1
     improvement: float = 0.0
     fee: float = 0.0
     venue: str | None = None
@@ -254,14 +261,14 @@ class SplitPoolConfig:
         for name in (self.name, *([] if self.venue is None else [self.venue])):
             _check_name("name or venue of a dark pool", name)
         try:
-            _ = self.pool
+            self.pool(Instrument(unit=valid_decimal("smallest", self.smallest)))
         except InputError as error:
             raise InputError(f"{self.name}: {error}") from None
 
-    @property
-    def pool(self) -> DarkPool:
-        """The model of the pool."""
-        return DarkPool(self.presence, self.tail, self.smallest, self.improvement, self.fee, self.name)
+    def pool(self, instrument: Instrument) -> DarkPool:
+        """Return the model of the pool, in units of an instrument."""
+        smallest = instrument.units(self.smallest, "smallest")
+        return DarkPool(self.presence, self.tail, smallest, self.improvement, self.fee, self.name)
 
 
 @dataclass(frozen=True)
@@ -275,13 +282,13 @@ class SplitStudyConfig:
     max_unresolved: float = field(default=0.01, metadata={"minimum": 0, "maximum": 1})
     max_crossed: float = field(default=0.01, metadata={"minimum": 0, "maximum": 1})
     side: str = field(default="sell", metadata={"enum": ("sell", "buy")})
-    shares: tuple[int, ...] = (10,)
+    quantities: tuple[int | float, ...] = (10,)
     risk_tolerances: tuple[float, ...] = (2.0,)
     market: tuple[str, ...] | None = None
     limit: tuple[str, ...] = ()
     dark: tuple[SplitPoolConfig, ...] | None = None
-    lot: int | None = field(default=None, metadata={"minimum": 1, "maximum": 10**9})
-    caps: dict[str, int] = field(default_factory=dict)
+    lot: int | float | None = None
+    caps: dict[str, int | float] = field(default_factory=dict)
     fees: str | None = None
     train: tuple[dt.time, dt.time] = (dt.time(10, 40), dt.time(12))
     test: tuple[dt.time, dt.time] = (dt.time(12), dt.time(13, 20))
@@ -305,26 +312,25 @@ class SplitStudyConfig:
                 )
             elif "maximum" in limits and value is not None:
                 whole_number(item.name, value, minimum=limits["minimum"], maximum=limits["maximum"])
-        for size in self.shares:
-            whole_number("shares", size, minimum=2)
+        object.__setattr__(self, "quantities", _quantities(self.quantities))
+        if self.lot is not None:
+            real_number("lot", self.lot, above=0)
         for tolerance in self.risk_tolerances:
             real_number("risk_tolerances", tolerance, minimum=0)
         names = (self.symbol, self.venue, *(self.market or ()), *self.limit, *self.caps)
         for one in (name for name in names if name is not None):
             _check_name("symbol, venue or slot", one)
         for name, cap in self.caps.items():
-            whole_number(f"cap of {name}", cap)
+            real_number(f"cap of {name}", cap, above=0)
         for policy in self.policies:
             one_of("policies", policy, tuple(POLICIES))
-        for name in ("data", "shares", "risk_tolerances", "policies"):
+        for name in ("data", "risk_tolerances", "policies"):
             if not getattr(self, name):
                 raise InputError(f"{name} must hold at least one value, was empty")
         pools = [pool.name for pool in self.pools]
-        unique = {name: getattr(self, name) for name in ("data", "shares", "risk_tolerances", "limit", "policies")}
+        unique = {name: getattr(self, name) for name in ("data", "quantities", "risk_tolerances", "limit", "policies")}
         for name, values in (unique | {"names of dark pools": pools}).items():
             config_all_different(name, list(values))
-        for size in self.shares:
-            self.lot_of(size)
         for name in ("train", "test"):
             self.window(name)
         if "synthetic" in self.data and len(self.data) > 1:
@@ -357,14 +363,17 @@ class SplitStudyConfig:
             raise InputError(f"{name} must last {expected}, was {minutes:g} minutes")
         return TimeWindow(first, last, buckets)
 
-    def lot_of(self, shares: int) -> int:
-        """Return the lot size. Default: one that divides the order into 20 to 100 lots, or 1."""
+    def lot_of(self, units: int, instrument: Instrument) -> int:
+        """Return the lot size in units. Default: one that makes the order 20 to 100 lots, or the instrument's."""
         if self.lot is not None:
-            if shares % self.lot:
-                raise InputError(f"shares must be a multiple of the lot of {self.lot}, was {shares}")
-            return self.lot
-        fitting = (lot for lot in range(-(-shares // 100), shares // 20 + 1) if shares % lot == 0)
-        return next(fitting, 1)
+            lot = instrument.units(self.lot, "lot")
+            if units % lot:
+                was = instrument.quantity_text(units)
+                raise InputError(f"quantities must be multiples of the lot, {instrument.named(self.lot)}, was {was}")
+            return lot
+        least = instrument.lot_units
+        fitting = (lot for lot in range(-(-units // 100), units // 20 + 1) if units % lot == 0 and lot % least == 0)
+        return next(fitting, least)
 
 
 def _begins_within(hours: tuple[dt.time, dt.time], others: tuple[dt.time, dt.time]) -> bool:
@@ -386,10 +395,10 @@ def _check_name(what: str, name: str) -> None:
 def split_config(values: dict[str, Any]) -> SplitStudyConfig:
     """Make the configuration of a split study from plain values; a single value stands for a list of one."""
     plain = dict(instance_of("config", values, dict, "a dictionary"))
-    for name in ("data", "shares", "risk_tolerances", "market", "limit", "policies"):
+    for name in ("data", "quantities", "risk_tolerances", "market", "limit", "policies"):
         if plain.get(name) is not None:
             plain[name] = [str(one) if isinstance(one, Path) else one for one in _list_of_one(plain[name])]
-    instance_of("caps", plain.get("caps", {}), dict, "shares by slot")
+    instance_of("caps", plain.get("caps", {}), dict, "quantities by slot")
     if isinstance(plain.get("fees"), Path):
         plain["fees"] = str(plain["fees"])
     for name in ("train", "test"):

@@ -1,8 +1,9 @@
 """Costs of orders by router: slippage, shortfall, spreads, tails, fills, markouts and reversion.
 
-``s`` is 1 for a buy order and -1 for a sell order, ``S`` the shares of an order; a fill is of ``q`` shares at price
-``p`` at time ``t``, and ``m[t]`` is the consolidated mid then. Costs, spreads and markouts are basis points of the
-arrival mid ``m0``. Unknown values, such as the markout of a pool that never filled, are null, never NaN.
+``s`` is 1 for a buy order and -1 for a sell order, ``S`` its quantity; a fill is of quantity ``q`` at price ``p`` at
+time ``t``, and ``m[t]`` is the consolidated mid then. Costs, spreads and markouts are basis points of the arrival mid
+``m0``; amounts divide by the contract multiplier. Unknown values, such as the markout of a pool that never filled, are
+null, never NaN.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from riskroute.core.arrays import Floats
 from riskroute.core.seeding import seed_stream, seeded_generator
 from riskroute.market.clock import SECOND
 from riskroute.market.fitting import bootstrap_fit_buckets
-from riskroute.study.day_tables import KEY, MARKOUTS
+from riskroute.study.day_tables import KEY, MARKOUTS, notional
 from riskroute.study.statistics import expected_shortfall, plain_quantile
 
 _BPS = 1e4
@@ -28,7 +29,7 @@ DARK, PASSIVE, TAKING = (
     ("take", "sweep"),
 )  # kinds of child orders
 TERCILES = ("low", "middle", "high")
-_SHARES = pl.col("shares")
+_QUANTITY = pl.col("quantity")
 
 
 def _ratio(part: pl.Expr, whole: pl.Expr) -> pl.Expr:
@@ -47,8 +48,8 @@ def _weighted_means(table: pl.DataFrame, by: Sequence[str], weight: str, values:
 
     Examples
     --------
-    >>> table = pl.DataFrame({"place": ["A"] * 3, "x": [1.0, 4.0, None], "shares": [200, 100, 700]})
-    >>> _weighted_means(table, ["place"], "shares", {"twice": 2 * pl.col("x")}).row(0)
+    >>> table = pl.DataFrame({"place": ["A"] * 3, "x": [1.0, 4.0, None], "quantity": [200, 100, 700]})
+    >>> _weighted_means(table, ["place"], "quantity", {"twice": 2 * pl.col("x")}).row(0)
     ('A', 4.0)
     """
     # products first, then plain sums by group: several times faster than expressions on groups
@@ -67,15 +68,15 @@ def _weighted_quantiles(
 
     Examples
     --------
-    >>> table = pl.DataFrame({"place": "A", "seconds": [9.0, 0.5, 2.0, None], "shares": [100, 400, 500, 50]})
+    >>> table = pl.DataFrame({"place": "A", "seconds": [9.0, 0.5, 2.0, None], "quantity": [100, 400, 500, 50]})
     >>> parts = {"p40": 40, "p50": 50, "p90": 90, "p91": 91}
-    >>> _weighted_quantiles(table, ["place"], "shares", pl.col("seconds"), parts).row(0)
+    >>> _weighted_quantiles(table, ["place"], "quantity", pl.col("seconds"), parts).row(0)
     ('A', 0.5, 2.0, 2.0, 9.0)
     """
     sorted_rows = table.select(*by, weight, _value=value).drop_nulls("_value").sort("_value")
     reached, total = pl.col(weight).cum_sum(), pl.col(weight).sum()
     return sorted_rows.group_by(by).agg(
-        # integer arithmetic, so that nothing is rounded at the edge
+        # products, so that whole quantities are not rounded at the edge
         pl.col("_value").filter(reached * 100 >= total * part).first().alias(name)
         for name, part in parts.items()
     )
@@ -83,7 +84,7 @@ def _weighted_quantiles(
 
 def order_costs_bps(orders: pl.DataFrame, impact: float = 0.0) -> pl.DataFrame:
     """Add ``cost_bps`` (fees and ``impact`` times the estimated market impact included) and ``unforeseen_bps``."""
-    scale = 1e4 / (pl.col("shares") * pl.col("mid"))
+    scale = _BPS / notional()
     pressed = pl.col("cost") + (impact * pl.col("impact") if impact else 0.0)
     return orders.with_columns(cost_bps=pressed * scale, unforeseen_bps=(pl.col("cost") - pl.col("foreseen")) * scale)
 
@@ -96,21 +97,21 @@ def objective_cost(orders: pl.DataFrame, kappa: float, impact: float = 0.0) -> f
 
     Examples
     --------
-    >>> rows = {"shares": 100, "mid": 10.0, "cost": [0.1, 0.3], "foreseen": [0.2, 0.2], "impact": 0.0}
+    >>> rows = {"quantity": 100, "mid": 10.0, "multiplier": 1.0, "cost": [0.1, 0.3], "foreseen": 0.2, "impact": 0.0}
     >>> round(objective_cost(pl.DataFrame(rows), 0.05), 9)  # costs of 1 and 3, deviations of -1 and 1
     2.1
     """
     found = order_costs_bps(orders, impact)
-    sizes = found.group_by("shares").agg(pl.col("unforeseen_bps").var(), pl.len())
+    sizes = found.group_by("quantity").agg(pl.col("unforeseen_bps").var(), pl.len())
     weights = sizes["len"].to_numpy() / found.height
     variance = float((sizes["unforeseen_bps"].fill_null(0.0).to_numpy() * weights).sum())
     return float(found.select(pl.col("cost_bps").mean()).item()) + kappa * variance
 
 
 def volume_fractions() -> dict[str, pl.Expr]:
-    """Return expressions for the fractions of the filled shares from dark pools, limit orders and taking."""
+    """Return expressions for the fractions of the filled quantity from dark pools, limit orders and taking."""
     kinds = {"dark_share": DARK, "limit_share": ("limit",), "taken_share": TAKING}
-    return {name: _SHARES.filter(pl.col("kind").is_in(some)).sum() / _SHARES.sum() for name, some in kinds.items()}
+    return {name: _QUANTITY.filter(pl.col("kind").is_in(some)).sum() / _QUANTITY.sum() for name, some in kinds.items()}
 
 
 def _signed_bps(later: pl.Expr, earlier: pl.Expr) -> pl.Expr:
@@ -178,8 +179,9 @@ class _CostTercile:
     """Costs of a tercile of the orders by a measure.
 
     Terciles are computed over the orders of all routers; ties are not split. ``measure`` is ``spread`` (quoted at the
-    decision, basis points), ``time`` (hours since midnight in the zone of the day) or ``size`` (shares of the order
-    over those displayed on the side it takes from); ``least`` and ``most`` are its extremes among the router's orders.
+    decision, basis points), ``time`` (hours since midnight in the zone of the day) or ``size`` (quantity of the
+    order over that displayed on the side it takes from); ``least`` and ``most`` are its extremes among the router's
+    orders.
     """
 
     measure: str
@@ -194,7 +196,7 @@ class _CostTercile:
 
 def _measure(label: str, unit: str, digits: int | None = None) -> Any:
     """Return a field of `RouterCosts` with its label, unit and digits in reports; default: the digits of the unit."""
-    usual = {"": 0, "shares": 0, "%": 1, "µs": 1, "bps": 2, "s": 3}
+    usual = {"": 0, "quantity": 0, "%": 1, "µs": 1, "bps": 2, "s": 3}
     return field(metadata={"label": label, "unit": unit, "digits": usual[unit] if digits is None else digits})
 
 
@@ -202,7 +204,7 @@ def _measure(label: str, unit: str, digits: int | None = None) -> Any:
 class RouterCosts:
     """Costs and fills of the orders of one router.
 
-    Costs are means over orders; spreads, markouts and times are means and quantiles over shares. Seeds, symbols and
+    Costs are means over orders; spreads, markouts and times are means and quantiles over quantity. Seeds, symbols and
     days are pooled. Every measure has its label and unit; these need a definition:
 
     - ``cost_bps``: mean of ``cost / (S m0)``, fees included.
@@ -210,44 +212,45 @@ class RouterCosts:
     - ``fees_bps``: mean of ``fees / (S m0)``; rebates are negative.
     - ``shortfall_bps``: implementation shortfall: mean of ``[sum_on_time(q s (p - m0)) + L (s (m[H] - m0) + spread[H] /
       2) + fees] / (S m0)``. A fill is late if it is a sweep at or after the deadline ``H`` (if ``H > 0``); ``L = S -
-      sum_on_time(q)`` are the shares filled late or not at all, which are charged the far touch at the deadline. Orders
-      with such shares and an unknown mid at the deadline are ignored.
+      sum_on_time(q)`` is the quantity filled late or not at all, which is charged the far touch at the deadline. Orders
+      with such a quantity and an unknown mid at the deadline are ignored.
     - ``opportunity_bps``: opportunity cost: mean of the second term alone, ``L (s (m[H] - m0) + spread[H] / 2) / (S
       m0)``.
-    - ``effective_spread_bps``: ``2 s (p - m[t]) / m0``, over filled shares.
-    - ``quoted_spread_bps``: ``(ask - bid) / m0`` at the decision, the best of all venues, over shares ordered; negative
-      where the books of two venues cross.
+    - ``effective_spread_bps``: ``2 s (p - m[t]) / m0``, over filled quantity.
+    - ``quoted_spread_bps``: ``(ask - bid) / m0`` at the decision, the best of all venues, over quantity ordered;
+      negative where the books of two venues cross.
     - ``spread_ratio``: effective over quoted spread: 1 pays the whole spread.
-    - ``improvement_bps``: ``s (touch - p) / m0`` over filled shares, where the touch is the best displayed price to
+    - ``improvement_bps``: ``s (touch - p) / m0`` over filled quantity, where the touch is the best displayed price to
       take at the decision; negative where fills were worse on average.
-    - ``improved_share``: fraction of the filled shares that traded at better than the touch.
+    - ``improved_share``: fraction of the filled quantity that traded at better than the touch.
     - ``spread_capture``: of limit orders: ``sum(q s (m[t] - p)) / sum(q (ask - bid) / 2)``; 1 earns half a quoted
       spread.
     - ``sd_bps``: standard deviation of the cost of an order, ``n - 1`` in the denominator.
     - ``es95_bps``, ``worst_bps``: expected shortfall at 5 % and at 1 %; the order at the edge counts by its fraction.
-    - ``dark_share``, ``limit_share``, ``taken_share``: fractions of the filled shares that traded in dark pools, by
+    - ``dark_share``, ``limit_share``, ``taken_share``: fractions of the filled quantity that traded in dark pools, by
       limit orders, and by taking and sweeping; they sum to 1.
-    - ``dark_fill_rate``, ``limit_fill_rate``, ``ioc_fill_rate``: shares filled over shares sent, of child orders in
-      dark pools, of limit orders, and of immediate-or-cancel orders. A share sent to several pools in turn
+    - ``dark_fill_rate``, ``limit_fill_rate``, ``ioc_fill_rate``: quantity filled over quantity sent, of child orders in
+      dark pools, of limit orders, and of immediate-or-cancel orders. What is sent to several pools in turn
       counts at each. Sweeps are excluded: they are sized to the displayed books.
     - ``dark_hit_rate``, ``limit_hit_rate``, ``ioc_hit_rate``: fraction of these child orders with any fill.
     - ``fade``: ``1 - sum(filled) / sum(min(sent, displayed))`` of immediate child orders, with the size displayed at
-      the decision. ``prevented_shares`` count as faded, since they are not known by child order.
+      the decision. ``prevented`` quantity counts as faded, since it is not known by child order.
     - ``fill_seconds_50``, ``fill_seconds_90``, ``fill_seconds_99``: seconds after arrival within which this percentage
-      of the filled shares traded.
-    - ``markout_1_bps``, ``markout_10_bps``, ``markout_60_bps``: ``s (m[t+D] - p) / m0`` over filled shares, D seconds
+      of the filled quantity traded.
+    - ``markout_1_bps``, ``markout_10_bps``, ``markout_60_bps``: ``s (m[t+D] - p) / m0`` over filled quantity, D seconds
       after each fill; positive is good.
     - ``reversion_1_bps``, ``reversion_10_bps``, ``reversion_60_bps``: mean over orders of ``s (m[end] - m[end+D]) /
       m0`` after the last fill; positive: the price reverted. Recorded books contain no impact of our own.
-    - ``estimated_shares``, ``prevented_shares``, ``through_shares``: shares beyond the displayed size, at an estimated
-      price; shares not taken because a better price was elsewhere; shares that traded through a better quote.
+    - ``quantity``: natural quantity ordered; sums over instruments with different quantities have no meaning.
+    - ``estimated``, ``prevented``, ``through``: quantities beyond the displayed size, at an estimated
+      price; not taken because a better price was elsewhere; traded through a better quote.
     - ``zone``: time zone of the days; empty if there are several.
     """
 
     router: str
     terciles: tuple[_CostTercile, ...]
     orders: int = _measure("orders", "")
-    shares: int = _measure("shares", "")
+    quantity: float = _measure("quantity", "quantity")
     blocks: int = _measure("time blocks", "")
     cost_bps: float = _measure("cost, fees included", "bps")
     slippage_bps: float | None = _measure("arrival slippage", "bps")
@@ -262,7 +265,7 @@ class RouterCosts:
     quoted_spread_bps: float | None = _measure("quoted spread", "bps")
     spread_ratio: float | None = _measure("effective / quoted", "", digits=2)
     improvement_bps: float | None = _measure("price improvement", "bps")
-    improved_share: float | None = _measure("shares improved", "%")
+    improved_share: float | None = _measure("quantity improved", "%")
     spread_capture: float | None = _measure("half-spread captured by limit orders", "%")
     dark_share: float | None = _measure("filled in dark pools", "%")
     limit_share: float | None = _measure("filled by limit orders", "%")
@@ -274,19 +277,19 @@ class RouterCosts:
     limit_hit_rate: float | None = _measure("hit rate, limit", "%")
     ioc_hit_rate: float | None = _measure("hit rate, IOC", "%")
     fade: float | None = _measure("fade", "%")
-    fill_seconds_50: float | None = _measure("time to fill 50 % of shares", "s")
-    fill_seconds_90: float | None = _measure("time to fill 90 % of shares", "s")
-    fill_seconds_99: float | None = _measure("time to fill 99 % of shares", "s")
+    fill_seconds_50: float | None = _measure("time to fill 50 %", "s")
+    fill_seconds_90: float | None = _measure("time to fill 90 %", "s")
+    fill_seconds_99: float | None = _measure("time to fill 99 %", "s")
     markout_1_bps: float | None = _measure("markout 1 s", "bps")
     markout_10_bps: float | None = _measure("markout 10 s", "bps")
     markout_60_bps: float | None = _measure("markout 60 s", "bps")
     reversion_1_bps: float | None = _measure("reversion 1 s, without own impact", "bps")
     reversion_10_bps: float | None = _measure("reversion 10 s, without own impact", "bps")
     reversion_60_bps: float | None = _measure("reversion 60 s, without own impact", "bps")
-    estimated_shares: int = _measure("beyond the display, price estimated", "shares")
-    estimated_share: float = _measure("of all shares", "%")
-    prevented_shares: int = _measure("prevented by a better quote", "shares")
-    through_shares: int = _measure("traded through a better quote", "shares")
+    estimated: float = _measure("beyond the display, price estimated", "quantity")
+    estimated_share: float = _measure("of the whole quantity", "%")
+    prevented: float = _measure("prevented by a better quote", "quantity")
+    through: float = _measure("traded through a better quote", "quantity")
     stale_books: int = _measure("books too old to be shown", "")
     decision_us: float | None = _measure("time to decide, mean", "µs")
     decision_99_us: float | None = _measure("time to decide, 99 %", "µs")
@@ -295,19 +298,19 @@ class RouterCosts:
 
 @dataclass(frozen=True)
 class VenueCosts:
-    """Costs of one kind of child order of one router at one venue or pool; means are over filled shares.
+    """Costs of one kind of child order of one router at one venue or pool; means are over filled quantity.
 
     Adverse selection is measured for passive fills only (dark pools and limit orders), and null for other kinds.
     Measures that are not listed are defined as in `RouterCosts`.
 
-    - ``router``, ``place``, ``kind``: router; venue or pool (``beyond`` for shares beyond all displays); kind: take,
+    - ``router``, ``place``, ``kind``: router; venue or pool (``beyond`` for what is beyond all displays); kind: take,
       sweep, limit, dark or dark_rest.
     - ``orders``: number of orders with child orders there.
     - ``blocks``: time blocks with a fill there.
-    - ``fill_rate``, ``hit_rate``: shares filled over shares sent, and fraction of the orders with any fill there.
-    - ``volume_share``: fraction of the router's filled shares.
+    - ``fill_rate``, ``hit_rate``: quantity filled over quantity sent, and fraction of the orders with any fill there.
+    - ``volume_share``: fraction of the router's filled quantity.
     - ``fill_seconds_50``, ``fill_seconds_90``: seconds after sending within which this percentage of the filled
-      shares traded.
+      quantity traded.
     - ``mid_markout_1_bps``, ``mid_markout_10_bps``, ``mid_markout_60_bps``: ``s (m[t+D] - m[t]) / m0``, without the
       spread.
     - ``adverse_1_bps``, ``adverse_10_bps``, ``adverse_60_bps``: adverse selection: minus the mid-to-mid markout.
@@ -326,8 +329,8 @@ class VenueCosts:
     kind: str
     orders: int
     blocks: int
-    sent: int
-    filled: int
+    sent: float
+    filled: float
     fill_rate: float | None
     hit_rate: float | None
     volume_share: float | None
@@ -372,7 +375,8 @@ def _cost_inputs(orders: pl.DataFrame, children: pl.DataFrame, fills: pl.DataFra
         .with_row_index("order")
         .with_columns(pl.col("order").cast(pl.Int64), period=pl.struct("day", "block").rank("dense").cast(pl.Int64) - 1)
     )
-    facts = found.select(*KEY, "order", "period", "arrival", "sign", "bid", "ask", "horizon", begin="time")
+    names = ("order", "period", "arrival", "sign", "bid", "ask", "horizon", "multiplier")
+    facts = found.select(*KEY, *names, begin="time")
     sent, filled = (_nulls(table).join(facts, on=KEY, how="left", maintain_order="left") for table in (children, fills))
     return _CostInputs(found, sent, filled)
 
@@ -393,11 +397,11 @@ def costs_by_router(orders: pl.DataFrame, children: pl.DataFrame, fills: pl.Data
     waited = (pl.col("time") - pl.col("begin")) / SECOND
     table = per_order.group_by("router", maintain_order=True).agg(**_order_measures())
     for part in (
-        _weighted_means(per_order, ("router",), "shares", {"quoted_spread_bps": 2 * _half_spread()}),
+        _weighted_means(per_order, ("router",), "quantity", {"quoted_spread_bps": 2 * _half_spread()}),
         _fill_measures(tables.fills),
         _volume_measures(tables.fills),
         _weighted_quantiles(
-            tables.fills, ("router",), "shares", waited, {f"fill_seconds_{k}": k for k in (50, 90, 99)}
+            tables.fills, ("router",), "quantity", waited, {f"fill_seconds_{k}": k for k in (50, 90, 99)}
         ),
         _child_measures(tables.children),
     ):
@@ -411,28 +415,29 @@ def _orders_with_sums(orders: pl.DataFrame, fills: pl.DataFrame) -> pl.DataFrame
     """Return orders with the sums of their fills, and their cost, slippage, shortfall and reversion."""
     end = pl.col("begin") + (pl.col("horizon") * SECOND).cast(pl.Int64)
     late = (pl.col("kind") == "sweep") & (pl.col("horizon") > 0) & (pl.col("time") >= end)
-    lost = pl.col("sign") * (pl.col("price") - pl.col("arrival")) * _SHARES
+    lost = pl.col("sign") * (pl.col("price") - pl.col("arrival")) * _QUANTITY
     sums = (
-        fills.select("order", "shares", "time", "mid", late=late, lost=lost)
+        fills.select("order", "quantity", "time", "mid", late=late, lost=lost)
         .group_by("order")
         .agg(
-            filled=_SHARES.sum(),
+            filled=_QUANTITY.sum(),
             gross=pl.col("lost").sum(),
-            on_time=_SHARES.filter(~pl.col("late")).sum(),
+            on_time=_QUANTITY.filter(~pl.col("late")).sum(),
             on_time_gross=pl.col("lost").filter(~pl.col("late")).sum(),
             last_mid=pl.col("mid").get(pl.col("time").arg_max()),
         )
     )
     none = pl.col("filled", "gross", "on_time", "on_time_gross").fill_null(0)
-    value = _SHARES * pl.col("arrival") / _BPS
+    value = _QUANTITY * pl.col("arrival") / _BPS
+    amount = value * pl.col("multiplier")
     charge = pl.col("sign") * (pl.col("end_mid") - pl.col("arrival")) + pl.col("end_spread") / 2
     return (
         orders.join(sums, on="order", how="left", maintain_order="left")
         .with_columns(none)
-        .with_columns(late=(_SHARES - pl.col("on_time")).clip(0))
+        .with_columns(late=(_QUANTITY - pl.col("on_time")).clip(0))
         .with_columns(
-            cost_bps=pl.col("cost") / value,
-            fees_bps=pl.col("fees") / value,
+            cost_bps=pl.col("cost") / amount,
+            fees_bps=pl.col("fees") / amount,
             slippage_bps=_BPS * _ratio(pl.col("gross"), pl.col("filled") * pl.col("arrival")),
             opportunity_bps=pl.when(pl.col("late") > 0).then(pl.col("late") * charge / value).otherwise(0.0),
             **{f"reversion_{s}_bps": _signed_bps(pl.col("last_mid"), pl.col(f"after_{s}")) for s in MARKOUTS},
@@ -457,13 +462,13 @@ def _order_measures() -> dict[str, pl.Expr]:
         **{name: pl.col(name).mean() for name in (*means, *reversions)},
         "worst_bps": expected_shortfall(pl.col("cost_bps"), 1),
         "blocks": pl.col("period").n_unique(),
-        "late_share": pl.col("late").sum() / _SHARES.sum(),
-        **{f"{name}_shares": pl.col(name).sum() for name in ("estimated", "prevented", "through")},
-        "estimated_share": pl.col("estimated").sum() / _SHARES.sum(),
+        "late_share": pl.col("late").sum() / _QUANTITY.sum(),
+        **{name: pl.col(name).sum() for name in ("estimated", "prevented", "through")},
+        "estimated_share": pl.col("estimated").sum() / _QUANTITY.sum(),
         "stale_books": pl.col("stale").sum(),
         "decision_us": decision.mean(),
         "decision_99_us": plain_quantile(decision, 99),
-        "shares": _SHARES.sum(),
+        "quantity": _QUANTITY.sum(),
         "zone": pl.when(pl.col("zone").n_unique() == 1).then(pl.col("zone").first()).otherwise(pl.lit("")),
     }
 
@@ -477,17 +482,17 @@ def _fill_measures(fills: pl.DataFrame) -> pl.DataFrame:
         "improved_share": (better > 1e-9).cast(pl.Float64),
         **{f"markout_{seconds}_bps": _markout(seconds) for seconds in MARKOUTS},
     }
-    return _weighted_means(fills, ("router",), "shares", measures)
+    return _weighted_means(fills, ("router",), "quantity", measures)
 
 
 def _volume_measures(fills: pl.DataFrame) -> pl.DataFrame:
     """Return fractions of the volume by kind, and the spread captured by limit orders."""
-    captured = pl.col("sign") * (pl.col("mid") - pl.col("price")) * _SHARES
-    offered = (pl.col("ask") - pl.col("bid")) / 2 * _SHARES
+    captured = pl.col("sign") * (pl.col("mid") - pl.col("price")) * _QUANTITY
+    offered = (pl.col("ask") - pl.col("bid")) / 2 * _QUANTITY
     both = (pl.col("kind") == "limit") & captured.is_not_null() & offered.is_not_null()
     kinds = (
         fills.select(
-            "router", "kind", "shares", captured=pl.when(both).then(captured), offered=pl.when(both).then(offered)
+            "router", "kind", "quantity", captured=pl.when(both).then(captured), offered=pl.when(both).then(offered)
         )
         .group_by("router", "kind")
         .sum()
@@ -511,7 +516,7 @@ def _terciles(orders: pl.DataFrame) -> dict[str, list[_CostTercile]]:
     measures = {
         "spread": 2 * _half_spread(),
         "time": pl.col("clock").cast(pl.Int64) // SECOND / 3600,
-        "size": _ratio(_SHARES, pl.col("depth")),
+        "size": _ratio(_QUANTITY, pl.col("depth")),
     }
     found: dict[str, list[_CostTercile]] = {}
     for measure, expression in measures.items():
@@ -550,12 +555,12 @@ def costs_by_venue(
     table = _venue_child_measures(tables.children)
     for part in (
         traded.group_by(_ROW).agg(blocks=pl.col("period").n_unique()),
-        _weighted_means(traded, _ROW, "shares", _venue_fill_measures()),
-        _weighted_quantiles(traded, _ROW, "shares", pl.col("seconds"), {f"fill_seconds_{k}": k for k in (50, 90)}),
+        _weighted_means(traded, _ROW, "quantity", _venue_fill_measures()),
+        _weighted_quantiles(traded, _ROW, "quantity", pl.col("seconds"), {f"fill_seconds_{k}": k for k in (50, 90)}),
     ):
         table = table.join(part, on=_ROW, how="left")
     table = (
-        table.join(traded.group_by("router").agg(volume=_SHARES.sum()), on="router", how="left")
+        table.join(traded.group_by("router").agg(volume=_QUANTITY.sum()), on="router", how="left")
         .join(routers, on="router")
         .with_columns(
             volume_share=_ratio(pl.col("filled"), pl.col("volume")),
@@ -602,7 +607,7 @@ def _venue_child_measures(children: pl.DataFrame) -> pl.DataFrame:
 
 
 def _venue_fill_measures() -> dict[str, pl.Expr]:
-    fee = _BPS * pl.col("fee") / pl.col("arrival")
+    fee = _BPS * pl.col("fee") / pl.col("arrival") / pl.col("multiplier")
     return {
         "slippage_bps": _signed_bps(pl.col("price"), pl.col("arrival")),
         "fees_bps": fee,
@@ -634,7 +639,7 @@ def _adverse_intervals(
     found = {}
     for seconds in MARKOUTS:
         blocks = (
-            passive.select(*_ROW, "period", "shares", total=-_mid_markout(seconds) * _SHARES)
+            passive.select(*_ROW, "period", "quantity", total=-_mid_markout(seconds) * _QUANTITY)
             .drop_nulls("total")
             .group_by(*_ROW, "period")
             .sum()
@@ -642,15 +647,17 @@ def _adverse_intervals(
             .with_columns(column=pl.struct(_ROW).rank("dense") - 1)
         )
         places = blocks.select("column", *_ROW).unique().sort("column").drop("column").rows()
-        totals, shares = np.zeros((2, periods, len(places)))
+        totals, quantities = np.zeros((2, periods, len(places)))
         where = blocks["period"].to_numpy(), blocks["column"].to_numpy()
-        totals[where], shares[where] = blocks["total"].to_numpy(), blocks["shares"].to_numpy()
-        for (router, place, kind), low, high in zip(places, *_interval(drawn @ totals, drawn @ shares), strict=True):
+        totals[where], quantities[where] = blocks["total"].to_numpy(), blocks["quantity"].to_numpy()
+        for (router, place, kind), low, high in zip(
+            places, *_interval(drawn @ totals, drawn @ quantities), strict=True
+        ):
             found[router, place, kind, seconds] = float(low), float(high)
     return found
 
 
-def _interval(totals: Floats, shares: Floats) -> Floats:
-    """Return the ends ``(2, places)`` of the middle 95 % of ``totals / shares (R, places)``."""
-    ratios = np.divide(totals, shares, out=np.full(totals.shape, np.nan), where=shares > 0)
+def _interval(totals: Floats, quantities: Floats) -> Floats:
+    """Return the ends ``(2, places)`` of the middle 95 % of ``totals / quantities (R, places)``."""
+    ratios = np.divide(totals, quantities, out=np.full(totals.shape, np.nan), where=quantities > 0)
     return np.asarray(np.nanpercentile(ratios, (2.5, 97.5), axis=0))

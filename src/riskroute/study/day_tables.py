@@ -14,7 +14,7 @@ import polars
 from riskroute.core.arrays import Floats, Integers, Stamps
 from riskroute.core.errors import DataError
 from riskroute.core.files import write_json, write_whole
-from riskroute.core.instrument import TRADING_ZONE
+from riskroute.core.instrument import TRADING_ZONE, Instrument
 from riskroute.core.text import one_line_error
 from riskroute.market.clock import SECOND
 from riskroute.market.day_books import DayBooks
@@ -33,16 +33,18 @@ _KEY: Schema = {
 }
 KEY = tuple(_KEY)  # identifies an order
 
-# Money is in dollars, times are UTC nanoseconds. At the decision: `bid` and `ask` are the best prices of all venues,
-# `depth` the shares displayed on the side to take from. At the deadline: `end_mid`, `end_spread`. `after_10` is the mid
-# ten seconds after the last fill. `foreseen` is the cost if the display holds and nothing else fills; `impact` is the
-# estimated market impact of the shares taken, and not part of `cost`; `volume` is that of the time block.
+# Quantities are natural and amounts in `currency`; the value of an order is `quantity * mid * multiplier`. (As played,
+# before `DayTables.natural`: whole numbers of units, and costs at a multiplier of 1.) Times are UTC nanoseconds. At the
+# decision: `bid` and `ask` are the best prices of all venues, `depth` the quantity displayed on the side to take from.
+# At the deadline: `end_mid`, `end_spread`. `after_10` is the mid ten seconds after the last fill. `foreseen` is the
+# cost if the display holds and nothing else fills; `impact` is the estimated market impact of the quantity taken, and
+# not part of `cost`; `volume` is that of the time block.
 # `exploration` is the cost minus that of the plan with the lowest estimated cost, NaN for routers that always send it.
 # `block` numbers the time blocks of the day; `judged` is false on training days; `clock` is local to `zone`.
 ORDERS: Schema = _KEY | {
     "time": polars.Int64,
     "sign": polars.Int64,
-    "shares": polars.Int64,
+    "quantity": polars.Float64,
     "horizon": polars.Float64,
     "mid": polars.Float64,
     "bid": polars.Float64,
@@ -60,23 +62,25 @@ ORDERS: Schema = _KEY | {
     "fees": polars.Float64,
     "impact": polars.Float64,
     "volume": polars.Float64,
-    "estimated": polars.Int64,
-    "prevented": polars.Int64,
-    "through": polars.Int64,
+    "estimated": polars.Float64,
+    "prevented": polars.Float64,
+    "through": polars.Float64,
     "stale": polars.Int64,
     "decision_us": polars.Float64,
     "exploration": polars.Float64,
     "clock": polars.Time,
     "zone": polars.String,
+    "multiplier": polars.Float64,
+    "currency": polars.String,
 }
 
-# `displayed`: shares that the venue displayed at the decision, at most those sent
+# `displayed`: quantity that the venue displayed at the decision, at most that sent; `fee`: of the child, an amount
 CHILDREN: Schema = _KEY | {
     "child": polars.Int64,
     "kind": polars.String,
     "place": polars.String,
-    "sent": polars.Int64,
-    "filled": polars.Int64,
+    "sent": polars.Float64,
+    "filled": polars.Float64,
     "price": polars.Float64,
     "fee": polars.Float64,
     "displayed": polars.Float64,
@@ -85,13 +89,14 @@ CHILDREN: Schema = _KEY | {
     "known": polars.Int64,
 }
 
-# `fee` is per quantity of 1, with a minimum or maximum of its child; `mid_10` the consolidated mid ten seconds later
+# `fee` is an amount per quantity of 1, with a minimum or maximum of its child; `mid_10` is the consolidated mid ten
+# seconds later
 FILLS: Schema = _KEY | {
     "child": polars.Int64,
     "kind": polars.String,
     "place": polars.String,
     "time": polars.Int64,
-    "shares": polars.Int64,
+    "quantity": polars.Float64,
     "price": polars.Float64,
     "fee": polars.Float64,
     "estimated": polars.Boolean,
@@ -103,6 +108,14 @@ FILLS: Schema = _KEY | {
 
 MARKOUTS = (1, 10, 60)  # seconds
 
+_QUANTITIES = ("quantity", "depth", "volume", "estimated", "prevented", "through", "sent", "filled", "displayed")
+_AMOUNTS = ("foreseen", "cost", "fees", "impact", "exploration")
+
+
+def notional() -> polars.Expr:
+    """Return an expression for the value of an order at the arrival mid."""
+    return polars.col("quantity") * polars.col("mid").abs() * polars.col("multiplier")
+
 
 @dataclass(frozen=True, eq=False)
 class DayTables:
@@ -112,6 +125,26 @@ class DayTables:
     children: polars.DataFrame
     fills: polars.DataFrame
     state: dict[str, Any] | None = None
+
+    def natural(self, instrument: Instrument) -> DayTables:
+        """Return tables as played, with natural quantities and amounts in the quote currency."""
+        part, whole = instrument.unit.as_integer_ratio()  # float64 rounds once: units * part is exact
+        multiplier = float(instrument.multiplier)
+
+        def changed(frame: polars.DataFrame, amounts: dict[str, float]) -> polars.DataFrame:
+            numbers = frame.select(polars.selectors.numeric()).columns  # `estimated` of a fill is a flag
+            quantities = [polars.col(name) * part / whole for name in _QUANTITIES if name in numbers]
+            return frame.with_columns(
+                *quantities, *(polars.col(name) * times for name, times in amounts.items() if times != 1)
+            )
+
+        orders = changed(self.orders, dict.fromkeys(_AMOUNTS, instrument.value))
+        return DayTables(
+            orders.with_columns(multiplier=polars.lit(multiplier), currency=polars.lit(instrument.currency)),
+            changed(self.children, {"fee": instrument.value}),
+            changed(self.fills, {"fee": multiplier}),
+            self.state,
+        )
 
     def write(self, folder: Path) -> list[Path]:
         """Write each table as a Parquet file, and the state as JSON; return the files."""
@@ -150,7 +183,7 @@ def day_tables(
     block_seconds: float,
     judged_from: int = 0,
 ) -> DayTables:
-    """Return the tables of a played day.
+    """Return the tables of a played day, in units of the instrument: see `DayTables.natural`.
 
     ``key`` holds router, seed, symbol and day of every row. Without a ``queue``, ``impact`` and ``volume`` are NaN.
     Orders are judged from number ``judged_from`` on.
@@ -161,6 +194,7 @@ def day_tables(
     moments = polars.from_epoch(polars.Series(orders["time"], dtype=polars.Int64), time_unit="ns")
     orders["clock"] = moments.dt.replace_time_zone("UTC").dt.convert_time_zone(zone).dt.time()
     orders["zone"] = [zone] * len(moments)
+    orders["multiplier"], orders["currency"] = [1.0] * len(moments), [""] * len(moments)
     children = [row for one in played.orders for row in _children(one)]
     fills = [(one.number, *fill) for one in played.orders for fill in one.done.fills]
     times = np.array([row[4] for row in fills], dtype=np.int64)
@@ -187,7 +221,7 @@ def _orders(orders: Sequence[PlayedOrder], books: DayBooks, block_seconds: float
         "number": [one.number for one in orders],
         "time": times,
         "sign": [context.sign for context in contexts],
-        "shares": [context.shares for context in contexts],
+        "quantity": [context.shares for context in contexts],
         "horizon": horizons,
         "mid": [context.mid for context in contexts],
         "bid": [context.books.best_bid for context in contexts],
@@ -218,7 +252,7 @@ def _impacts(
     blocks: Integers,
     block_seconds: float,
 ) -> tuple[Floats, Floats]:
-    """Return the impact in dollars, ``taken * volatility * sqrt(taken / volume)``, and the volume, by order."""
+    """Return the impact, ``taken * volatility * sqrt(taken / volume)``, and the volume, by order."""
     if queue is None or not len(times):
         return np.full(len(orders), np.nan), np.full(len(orders), np.nan)
     length, first = int(block_seconds * SECOND), int(times.min())

@@ -11,6 +11,7 @@ import numpy as np
 import polars
 
 from riskroute.core.arrays import Floats
+from riskroute.core.instrument import SHARES, Instrument
 from riskroute.core.validation import SIDES
 from riskroute.market.clock import SECOND
 from riskroute.market.day_books import DayBooks
@@ -27,12 +28,12 @@ _WHY = ("a typical order", "the best order", "the worst order", "an order that o
 
 @dataclass(frozen=True)
 class _BookLevel:
-    """Shares that a venue displays at a price; ``side`` is ``bid`` or ``ask``."""
+    """Quantity that a venue displays at a price; ``side`` is ``bid`` or ``ask``."""
 
     venue: str
     side: str
     price: float
-    shares: int
+    quantity: float
 
 
 @dataclass(frozen=True)
@@ -41,8 +42,8 @@ class _ExampleChild:
 
     kind: str
     place: str
-    sent: int
-    filled: int
+    sent: float
+    filled: float
     price: float | None
     sent_after: float
     last_fill_after: float | None
@@ -50,11 +51,11 @@ class _ExampleChild:
 
 @dataclass(frozen=True)
 class _ExampleFill:
-    """Shares of an example filled at one place and price; the last fill is ``after`` seconds after arrival."""
+    """Quantity of an example filled at one place and price; the last fill is ``after`` seconds after arrival."""
 
     kind: str
     place: str
-    shares: int
+    quantity: float
     price: float
     after: float
 
@@ -73,7 +74,7 @@ class OrderExample:
     time: str
     zone: str
     side: str
-    shares: int
+    quantity: float
     mid: float
     spread_bps: float
     cost_bps: float
@@ -82,6 +83,12 @@ class OrderExample:
     levels: tuple[_BookLevel, ...]
     children: tuple[_ExampleChild, ...]
     fills: tuple[_ExampleFill, ...]
+    instrument: Instrument = SHARES
+
+    @property
+    def size(self) -> str:
+        """The order's quantity and symbol as text."""
+        return f"{self.instrument.named(self.quantity)} of {self.symbol}"
 
 
 def order_examples(
@@ -141,17 +148,18 @@ def _example(
         time=f"{order['clock']:%H:%M:%S}",
         zone=order["zone"],
         side=SIDES[0] if order["sign"] == 1 else SIDES[1],
-        shares=order["shares"],
+        quantity=order["quantity"],
         mid=mid,
         spread_bps=1e4 * (order["ask"] - order["bid"]) / mid,
         cost_bps=cost,
         against_bps=paid,
         saving_bps=None if paid is None else paid - cost,
-        levels=_levels(day_to_play(day, config).books, start),
+        levels=_levels(day_to_play(day, config).books, start, day.instrument),
         children=tuple(
             _child(row, start) for row in children.sort("posted", "child").iter_rows(named=True) if row["sent"]
         ),
-        fills=_example_fills(fills, start),
+        fills=_example_fills(fills, start, day.instrument),
+        instrument=day.instrument,
     )
 
 
@@ -163,18 +171,19 @@ def _child(row: dict[str, Any], start: int) -> _ExampleChild:
     return _ExampleChild(row["kind"], row["place"], row["sent"], filled, price, sent_after, after)
 
 
-def _example_fills(fills: polars.DataFrame, start: int) -> tuple[_ExampleFill, ...]:
+def _example_fills(fills: polars.DataFrame, start: int, instrument: Instrument) -> tuple[_ExampleFill, ...]:
     """Return the fills, summed by kind, place and price."""
-    price = polars.col("price").round(6)  # mids are computed, so equal ones may differ in the last bit
-    rows = fills.group_by("kind", "place", price).agg(polars.col("shares").sum(), polars.col("time").max())
+    digits = 4 - instrument.tick.adjusted()  # mids are computed, so equal ones may differ in the last bit
+    price = polars.col("price").round(max(digits, 0))
+    rows = fills.group_by("kind", "place", price).agg(polars.col("quantity").sum(), polars.col("time").max())
     return tuple(
-        _ExampleFill(row["kind"], row["place"], row["shares"], row["price"], (row["time"] - start) / SECOND)
+        _ExampleFill(row["kind"], row["place"], row["quantity"], row["price"], (row["time"] - start) / SECOND)
         for row in rows.sort("time", "kind", "place", "price").iter_rows(named=True)
     )
 
 
-def _levels(books: DayBooks, time: int) -> tuple[_BookLevel, ...]:
-    """Return the displayed shares at the best prices, bids before asks, best first."""
+def _levels(books: DayBooks, time: int, instrument: Instrument) -> tuple[_BookLevel, ...]:
+    """Return the displayed quantities at the best prices, bids before asks, best first."""
     now, found = books.as_of(time), []
     for side, prices, sizes in (("bid", now.bid_px, now.bid_sz), ("ask", now.ask_px, now.ask_sz)):
         shown = sorted(set(prices[sizes > 0].tolist()), reverse=side == "bid")[:6]  # the best six prices
@@ -182,5 +191,5 @@ def _levels(books: DayBooks, time: int) -> tuple[_BookLevel, ...]:
             for venue, name in enumerate(books.venues):
                 here = sizes[venue][prices[venue] == price].sum()
                 if here > 0:
-                    found.append(_BookLevel(name, side, price, int(here)))
+                    found.append(_BookLevel(name, side, price, float(instrument.natural(float(here)))))
     return tuple(found)

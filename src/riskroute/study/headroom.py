@@ -12,6 +12,7 @@ import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from riskroute.core.instrument import SHARES, Instrument, each_named
 from riskroute.core.text import TextTable, fixed_text
 from riskroute.simulation.backends import Backend
 from riskroute.study.backtest import run_backtest
@@ -22,7 +23,7 @@ from riskroute.study.play import PlayCache
 from riskroute.study.router_comparison import MOST_ESTIMATED, WORTH, queue_note
 from riskroute.study.verdict import no_verdict_text
 
-# grid of the command and of the benchmark: shares, seconds, bps per squared bp
+# grid of the command and of the benchmark: quantities, seconds, bps per squared bp
 SIZES, HORIZONS, KAPPAS = (10, 100, 1000, 5000), (0.0, 10.0, 60.0, 300.0), (0.0, 0.05, 0.2)
 
 _RULES = ("static", "sweep", "dark-first+sweep", "static+sweep", CLAIRVOYANT)
@@ -36,7 +37,7 @@ class _Headroom:
     """
 
     market: str
-    shares: int
+    quantity: float
     horizon: float
     kappa: float
     orders: int
@@ -48,6 +49,12 @@ class _Headroom:
     estimated_share: float
     synthetic: bool = False
     queues: str = ""
+    instruments: tuple[Instrument, ...] = (SHARES,)
+
+    @property
+    def size(self) -> str:
+        """The quantity of an order as text."""
+        return each_named(self.instruments, self.quantity)
 
     @property
     def rules(self) -> dict[str, float]:
@@ -81,7 +88,7 @@ def market_headroom(
     days: Sequence[MarketDay],
     config: BacktestConfig,
     *,
-    sizes: Sequence[int] = SIZES,
+    sizes: Sequence[float] = SIZES,
     horizons: Sequence[float] = HORIZONS,
     kappas: Sequence[float] = KAPPAS,
     backend: Backend | None = None,
@@ -93,35 +100,37 @@ def market_headroom(
     found: list[_Headroom] = []
     total = len(sizes) * len(horizons) * len(kappas)
     venues, model = estimated_queue_venues(days), config.queue_model
-    for shares, horizon, kappa in itertools.product(sizes, horizons, kappas):
-        asked = dataclasses.replace(config, shares=(shares,), horizon=horizon, kappa=kappa, routers=tried)
-        routers = run_backtest(market, days, asked, backend=backend, cache=cache, bounds=False).comparison
+    for size, horizon, kappa in itertools.product(sizes, horizons, kappas):
+        asked = dataclasses.replace(config, quantities=(size,), horizon=horizon, kappa=kappa, routers=tried)
+        played = run_backtest(market, days, asked, backend=backend, cache=cache, bounds=False)
+        routers = played.comparison
         value = {name: one.objective_bps for name, one in routers.routers.items()}
         best = min((name for name in tried if name != CLAIRVOYANT), key=value.__getitem__)
         estimated = max(routers.routers[name].estimated_share for name in (best, CLAIRVOYANT))
         found.append(
             _Headroom(
-                *(market, shares, horizon, kappa, routers.orders, value["static"], value["sweep"]),
+                *(market, size, horizon, kappa, routers.orders, value["static"], value["sweep"]),
                 *(value.get("dark-first+sweep"), value["static+sweep"], value[CLAIRVOYANT], estimated),
-                any(day.synthetic for day in days),
+                played.synthetic,
                 queue_note(venues, str(model)) if venues and model is not None and horizon > 0 else "",
+                played.instruments,
             )
         )
         if progress is not None:
-            progress(f"{market} {shares:,} shares {horizon:g} s", len(found), total)
+            progress(f"{market} {played.size_text(size)} {horizon:g} s", len(found), total)
     return found
 
 
 def headroom_table(found: Sequence[_Headroom]) -> TextTable:
     """Return a table with one row per market, order size, deadline and kappa; objectives are in basis points."""
-    header = ["market", "shares", "seconds", "kappa", "static", "sweep", "dark first", "static + sweep", "clairvoyant"]
-    header += ["saved by looking", "learning, at most", "estimated"]
+    header = ["market", "quantity", "seconds", "kappa", "static", "sweep", "dark first", "static + sweep"]
+    header += ["clairvoyant", "saved by looking", "learning, at most", "estimated"]
     rows = []
     for one in found:
         rules = (one.static, one.sweep, one.dark_first, one.static_sweep, one.clairvoyant)
         rows.append(
             [
-                *(_market(one), f"{one.shares:,}", f"{one.horizon:g}", f"{one.kappa:g}"),
+                *(_market(one), one.size, f"{one.horizon:g}", f"{one.kappa:g}"),
                 *(fixed_text(value, 3) for value in (*rules, one.looking_bps, one.learning_bps)),
                 f"{one.estimated_share:.1%}",
             ]
@@ -144,18 +153,18 @@ def headroom_words(found: Sequence[_Headroom]) -> list[str]:
             if known := [one for one in mine if one.known]:
                 lines.append(f"{which}: {_pays(known)}.")
             if unknown := [one for one in mine if not one.known]:
-                sizes = " and ".join(f"{size:,}" for size in dict.fromkeys(one.shares for one in unknown))
+                sizes = " and ".join(dict.fromkeys(one.size for one in unknown))
                 share = max(one.estimated_share for one in unknown)
                 text = no_verdict_text(share, synthetic=unknown[0].synthetic)
-                lines.append(f"{which}: no verdict for {sizes} shares: {text}")
+                lines.append(f"{which}: no verdict for {sizes}: {text}")
             lines += [f"{which}: {note}." for note in dict.fromkeys(one.queues for one in mine) if note]
     return lines
 
 
 def _pays(found: Sequence[_Headroom]) -> str:
-    sizes = dict.fromkeys(one.shares for one in found)
-    pays = [size for size in sizes if all(one.can_pay for one in found if one.shares == size)]
-    never = [size for size in sizes if not any(one.can_pay for one in found if one.shares == size)]
+    sizes = dict.fromkeys(one.size for one in found)
+    pays = [size for size in sizes if all(one.can_pay for one in found if one.size == size)]
+    never = [size for size in sizes if not any(one.can_pay for one in found if one.size == size)]
     most = fixed_text(max(one.learning_bps for one in found))
     bound = f"at most {most} bps per order (perfect foresight)"
     if len(never) == len(sizes):
@@ -164,5 +173,5 @@ def _pays(found: Sequence[_Headroom]) -> str:
         return f"learning may pay at every size: it can save {bound}"
     if not never:
         return f"learning may pay at some values of kappa: it can save {bound}"
-    some = " and ".join(f"{size:,}" for size in sizes if size not in never)
-    return f"learning may pay for orders of {some} shares only: it can save {bound}"
+    some = " and ".join(size for size in sizes if size not in never)
+    return f"learning may pay for orders of {some} only: it can save {bound}"

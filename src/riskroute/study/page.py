@@ -10,16 +10,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from riskroute.core.files import writable_folder, write_whole
+from riskroute.core.instrument import natural_text
 from riskroute.core.records import to_plain
 from riskroute.core.runtime import require_extra
 from riskroute.core.text import (
     TextTable,
-    dollars_text,
     fixed_text,
     in_markdown,
     interval_text,
+    money_text,
     p_text,
-    price_text,
     rounds_to_zero,
 )
 from riskroute.core.validation import instance_of
@@ -31,7 +31,6 @@ from riskroute.study.backtest import (
     percent_text,
     range_text,
     venue_costs_table,
-    whole_text,
 )
 from riskroute.study.candidates import CLAIRVOYANT
 from riskroute.study.case import CaseLearningCurve, CaseStressTable, StudyCase
@@ -54,7 +53,7 @@ _LIMITATIONS = (
     "The router was chosen on the training days by mean cost plus a charge for unforeseen variance. Another charge may "
     "lead to another choice.",
     "Perfect foresight is an upper bound, not a target: it knows future prices and which orders will fill.",
-    "Shares beyond the recorded levels are priced by an estimate; the tables give their share of the volume.",
+    "Quantities beyond the recorded levels are priced by an estimate; the tables give their share of the volume.",
 )
 
 
@@ -195,7 +194,7 @@ def _part(case: StudyCase, result: StudyResult, *, pooled: bool, brief: bool) ->
     text = case_verdict(case, result.config, pooled=pooled, synthetic=result.synthetic)
     headline, stop, answer = text.partition(". ")
     name = case.symbol or ("All symbols" if pooled else "")
-    title = f"{name}, {case.shares:,} shares, {time}" if name else f"{case.shares:,} shares, {time}"
+    title = f"{name}, {case.size}, {time}" if name else f"{case.size}, {time}"
     if brief:
         shown = dataclasses.replace(case, hours=(), venues=(), learning_curve=None, examples=(), surface=None)
     else:
@@ -217,12 +216,15 @@ def _verdict_facts(case: StudyCase) -> tuple[tuple[str, str], ...]:
                 "95 % CI",
                 interval_text(saving.bps.low, saving.bps.high) + (" bps" if saving.bps.low is not None else ""),
             ),
-            ("saving per order, dollars", dollars_text(saving.dollars_per_order.mean)),
         ]
-        many = saving.dollars_per_1000_orders
+        each, many, currency = saving.amount_per_order, saving.amount_per_1000_orders, case.currency
+        if each is not None:
+            facts.append((f"saving per order, {currency}", money_text(each.mean, currency)))
         if many is not None:
-            ends = "" if many.low is None else f" ({dollars_text(many.low)} to {dollars_text(many.high)})"
-            facts.append(("saving per 1,000 orders", f"{dollars_text(many.mean)}{ends}"))
+            ends = (
+                "" if many.low is None else f" ({money_text(many.low, currency)} to {money_text(many.high, currency)})"
+            )
+            facts.append(("saving per 1,000 orders", f"{money_text(many.mean, currency)}{ends}"))
     if found.p_value is not None:
         facts.append(("p-value, best of all routers", p_text(found.p_value)))
     names = dict.fromkeys((case.chosen, found.bar))
@@ -268,7 +270,11 @@ def _sections(case: StudyCase) -> list[PageSection]:
         )
     if case.venues:
         names = dict.fromkeys(one.router for one in case.venues)
-        tables = tuple((f"{name} by venue", venue_costs_table(case.venues, name, _VENUES)) for name in names)
+        counted = " or ".join(dict.fromkeys(one.quantity for one in case.instruments))
+        tables = tuple(
+            (f"{name} by venue, quantities in {counted}", venue_costs_table(case.venues, name, _VENUES))
+            for name in names
+        )
         note = (
             "Markouts are basis points from the fill to the mid 1, 10 and 60 seconds later; positive is good. Adverse "
             "selection is the move of the mid against passive fills: limit orders and dark pools. Toxicity is adverse "
@@ -288,7 +294,7 @@ def _sections(case: StudyCase) -> list[PageSection]:
         surface = case.surface
         text = (
             f"Dark pools are assumptions. The grid shows the saving over {surface.orders:,} orders for other amounts "
-            "of shares in pools and other adverse selection. At most "
+            "of liquidity in pools and other adverse selection. At most "
             f"{surface.estimated_share:.1%} of the volume is at estimated prices."
         )
         if surface.orders < found.orders:
@@ -296,7 +302,7 @@ def _sections(case: StudyCase) -> list[PageSection]:
         title = f"Saving of {surface.router} against {surface.against}"
         cells = {(f"x {one.presence:g}", f"x {one.adverse:g}"): one.saving_bps for one in surface.points}
         unit = "saving, bps, with 95 % confidence intervals"
-        chart = grid_chart(title, unit, "shares in pools", "adverse selection", cells)
+        chart = grid_chart(title, unit, "liquidity", "adverse selection", cells)
         sections.append(PageSection("Sensitivity to dark-pool assumptions", (text,), ((title, chart),)))
     if case.stresses is not None:
         text = (
@@ -307,14 +313,14 @@ def _sections(case: StudyCase) -> list[PageSection]:
         sections.append(PageSection("Stress tests", (text,), (_stress_chart(case.stresses),), (rows,)))
     if case.routing_table:
         note = (
-            "Fractions of the shares sent; a share that is returned and sent again counts again. Narrow, middle and "
-            "wide are terciles of the spread. With us: more shares at the best prices on the opposite side than on "
+            "Fractions of the quantity sent; what is returned and sent again counts again. Narrow, middle and "
+            "wide are terciles of the spread. With us: more at the best prices on the opposite side than on "
             "ours, so that the price tends to move in our favour."
         )
         plain = routing_text(case.routing_table)
         named = TextTable(plain.header, [[one[0], KIND_NAMES.get(one[1], one[1]), *one[2:]] for one in plain.rows])
         sections.append(
-            PageSection("Routing table", tables=((f"Where {case.use} sends shares", named),), notes=(note,))
+            PageSection("Routing table", tables=((f"Where {case.use} sends orders", named),), notes=(note,))
         )
     return sections
 
@@ -322,7 +328,13 @@ def _sections(case: StudyCase) -> list[PageSection]:
 def _about(result: StudyResult) -> tuple[PageSection, ...]:
     sections = [PageSection("Limitations", points=_LIMITATIONS)]
     if result.pools:
-        sections.append(PageSection("Dark pools", tables=(("Assumed parameters", _pools_table(result.pools)),)))
+        sections.append(
+            PageSection(
+                "Dark pools", tables=(("Assumed parameters; fees per quantity of 1", _pools_table(result.pools)),)
+            )
+        )
+    instruments = dict.fromkeys(one for case in result.cases for one in case.instruments)
+    sections.append(PageSection("Instruments", points=tuple(one.describe() for one in instruments)))
     versions = ", ".join(f"{name} {number}" for name, number in result.versions.items())
     sections.append(PageSection("Reproduction", (f"Days played: {', '.join(result.days)}.", f"Versions: {versions}.")))
     return tuple(sections)
@@ -395,8 +407,8 @@ def _stress_chart(table: CaseStressTable) -> tuple[str, str]:
 
 def _example(example: OrderExample, case: StudyCase) -> PageSection:
     text = (
-        f"{example.day} at {example.time} {zone_label(example.zone)}: {example.side} {example.shares:,} "
-        f"{example.symbol}, mid {price_text(example.mid)}, spread {fixed_text(example.spread_bps)} bps. Cost: "
+        f"{example.day} at {example.time} {zone_label(example.zone)}: {example.side} {example.size}, "
+        f"mid {example.instrument.price_text(example.mid)}, spread {fixed_text(example.spread_bps)} bps. Cost: "
         f"{fixed_text(example.cost_bps)} bps"
     )
     if example.against_bps is not None and example.saving_bps is not None and case.learning_curve is not None:
@@ -405,15 +417,15 @@ def _example(example: OrderExample, case: StudyCase) -> PageSection:
             kind = "saving" if example.saving_bps > 0 else "loss"
             text += f": a {kind} of {fixed_text(abs(example.saving_bps))} bps"
     notes = (
-        "Bars are shares displayed at each price, dots the fills of the order. The examples are the test orders with "
-        "the median, the largest and the smallest saving, and one that was only swept.",
+        "Bars are quantities displayed at each price, dots the fills of the order. The examples are the test orders "
+        "with the median, the largest and the smallest saving, and one that was only swept.",
     )
-    title = f"{example.why}: {example.side} {example.shares:,} {example.symbol}"
+    title = f"{example.why}: {example.side} {example.size}"
     return PageSection(
         f"Example: {example.why}",
         (f"{text}.",),
         ((title, svg_book_chart(title, example)),),
-        ((f"Child orders of {case.chosen}", _children_table(example)),),
+        ((f"Child orders of {case.chosen}, quantities in {example.instrument.quantity}", _children_table(example)),),
         notes if example is case.examples[0] else (),
     )
 
@@ -421,8 +433,8 @@ def _example(example: OrderExample, case: StudyCase) -> PageSection:
 def _children_table(example: OrderExample) -> TextTable:
     rows = [
         [
-            *(KIND_NAMES[one.kind], one.place, f"{one.sent:,}", f"{one.filled:,}"),
-            "-" if one.price is None else price_text(one.price),
+            *(KIND_NAMES[one.kind], one.place, natural_text(one.sent), natural_text(one.filled)),
+            "-" if one.price is None else example.instrument.price_text(one.price),
             *(f"{one.sent_after:.3f}", fixed_text(one.last_fill_after, 3)),
         ]
         for one in example.children
@@ -445,23 +457,23 @@ def _stress_rows(table: CaseStressTable) -> TextTable:
 
 
 def _pools_table(pools: Sequence[DarkMarketPool]) -> TextTable:
-    header = ["pool", "holds shares", "arrivals per s", "smallest", "largest", "adverse selection"]
+    header = ["pool", "liquidity present", "arrivals per s", "smallest", "largest", "adverse selection"]
     rows = [
         [
-            *(one.name, f"{one.presence:.0%}", f"{one.rate:g}", f"{one.smallest:,}", f"{one.largest:,}"),
+            *(one.name, f"{one.presence:.0%}", f"{one.rate:g}", natural_text(one.smallest), natural_text(one.largest)),
             *(f"{one.adverse:g}", f"{one.fee:g}", f"{one.improvement:g}"),
         ]
         for one in pools
     ]
-    return TextTable([*header, "fee $ per share", "price improvement"], rows)
+    return TextTable([*header, "fee", "price improvement"], rows)
 
 
 # heading, field, format
 _VENUES: VenueColumns = (
     ("place", "place", str),
     ("child orders", "kind", KIND_NAMES.__getitem__),
-    ("shares\nsent", "sent", whole_text),
-    ("filled", "filled", whole_text),
+    ("sent", "sent", natural_text),
+    ("filled", "filled", natural_text),
     ("fill\nrate %", "fill_rate", percent_text),
     ("volume\n%", "volume_share", percent_text),
     ("fees\nbps", "fees_bps", fixed_text),

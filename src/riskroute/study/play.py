@@ -28,7 +28,7 @@ from riskroute.simulation.play_day import STALE, DayOrders, TradingDay, View, pl
 from riskroute.simulation.runner import code_hash
 from riskroute.study.candidates import CLAIRVOYANT, Candidate
 from riskroute.study.config import BacktestConfig
-from riskroute.study.day_tables import KEY, DayTables, day_tables
+from riskroute.study.day_tables import KEY, DayTables, day_tables, notional
 from riskroute.study.markets import MarketDay
 
 _TOLERANCE_BPS = 1e-6  # sums of a thousand fills are exact to about this
@@ -37,31 +37,31 @@ Hours = Mapping[tuple[str, str], tuple[int, int]]  # first and last time, UTC na
 
 
 def _check_tables(tables: DayTables, hours: Hours, negative: Sequence[str] = ()) -> None:
-    """Raise `InvariantError` unless shares and money are conserved and orders lie within the hours.
+    """Raise `InvariantError` unless quantities and money are conserved and orders lie within the hours.
 
-    Fills must add up to the shares, cost, fees and estimated shares of their order, and to their child orders. Prices
-    are above 0, except for the symbols in ``negative``.
+    The tables are as played, in units. Fills must add up to the quantity, cost, fees and estimated quantity of their
+    order, and to their child orders. Prices are above 0, except for the symbols in ``negative``.
     """
     orders = tables.orders
-    bps = 1e4 / (pl.col("shares") * pl.col("mid").abs())
+    bps = 1e4 / notional()
     filled = (
         tables.fills.join(orders.select(*KEY, "sign", arrival="mid"), on=KEY, how="left")
         .group_by(KEY)
         .agg(
             known=pl.col("arrival").is_not_null().all(),
-            filled=pl.col("shares").sum(),
-            paid=(pl.col("shares") * (pl.col("sign") * (pl.col("price") - pl.col("arrival")) + pl.col("fee"))).sum(),
-            charged=(pl.col("shares") * pl.col("fee")).sum(),
-            guessed=pl.col("shares").filter(pl.col("estimated")).sum(),
+            filled=pl.col("quantity").sum(),
+            paid=(pl.col("quantity") * (pl.col("sign") * (pl.col("price") - pl.col("arrival")) + pl.col("fee"))).sum(),
+            charged=(pl.col("quantity") * pl.col("fee")).sum(),
+            guessed=pl.col("quantity").filter(pl.col("estimated")).sum(),
             least=pl.col("price").min(),
             first=pl.col("time").min(),
         )
     )
     both = orders.join(filled, on=KEY, how="full", coalesce=True)
-    _hold(both, pl.col("filled") == pl.col("shares"), "fills add up to {filled} of {shares} shares")
+    _hold(both, pl.col("filled") == pl.col("quantity"), "fills add up to {filled} of {quantity} units")
     _hold(both, _same(pl.col("paid"), pl.col("cost"), bps), "fills cost {paid}, the order {cost}")
     _hold(both, _same(pl.col("charged"), pl.col("fees"), bps), "fills pay fees of {charged}, the order {fees}")
-    _hold(both, pl.col("guessed") == pl.col("estimated"), "fills estimate {guessed} shares, the order {estimated}")
+    _hold(both, pl.col("guessed") == pl.col("estimated"), "fills estimate {guessed} units, the order {estimated}")
     _hold(both, (pl.col("least") > 0) | pl.col("symbol").is_in(negative), "a fill has a price of {least}")
     _hold(both, pl.col("first") >= pl.col("time"), "a fill at {first} is earlier than the order at {time}")
     _check_children(tables)
@@ -69,10 +69,10 @@ def _check_tables(tables: DayTables, hours: Hours, negative: Sequence[str] = ())
 
 
 def _check_children(tables: DayTables) -> None:
-    sums = tables.fills.group_by(*KEY, "child").agg(traded=pl.col("shares").sum())
+    sums = tables.fills.group_by(*KEY, "child").agg(traded=pl.col("quantity").sum())
     both = tables.children.join(sums, on=[*KEY, "child"], how="full", coalesce=True)
     same = pl.col("filled") == pl.col("traded").fill_null(0)
-    _hold(both, same, "child {child} filled {filled} shares, its fills {traded}")
+    _hold(both, same, "child {child} filled {filled} units, its fills {traded}")
 
 
 def _check_hours(orders: pl.DataFrame, hours: Hours) -> None:
@@ -86,7 +86,7 @@ def _check_hours(orders: pl.DataFrame, hours: Hours) -> None:
 
 def check_played_bound(orders: pl.DataFrame) -> None:
     """Raise `InvariantError` if an order costs less than with perfect foresight."""
-    scale = 1e4 / (pl.col("shares") * pl.col("mid").abs())
+    scale = 1e4 / notional()
     key = [name for name in KEY if name != "router"]
     bound = orders.filter(pl.col("router") == CLAIRVOYANT).select(*key, bound=pl.col("cost") * scale)
     both = orders.with_columns(bps=pl.col("cost") * scale).join(bound, on=key)
@@ -146,7 +146,7 @@ class PlayTask:
                 trading,
                 seed=self.seed,
                 latency=config.latency,
-                leak=config.stress.leak,
+                leak=config.stress.leak * day.instrument.unit_size,
                 fade=config.stress.fade,
                 view=_placebo_view(self.placebo, trading, self.seed) if self.placebo else None,
             )
@@ -241,6 +241,8 @@ def day_to_play(day: MarketDay, config: BacktestConfig) -> TradingDay:
     pools = tuple(
         dataclasses.replace(
             pool,
+            smallest=day.instrument.units(pool.smallest, f"smallest of {pool.name}"),
+            largest=day.instrument.units(pool.largest, f"largest of {pool.name}"),
             fee=pool.fee / float(day.instrument.multiplier),
             presence=min(pool.presence * stress.presence, 1.0),
             rate=pool.rate * stress.presence,
@@ -263,15 +265,20 @@ def _day_orders(day: MarketDay, books: DayBooks, config: BacktestConfig) -> DayO
     rng = np.random.default_rng(seed_stream(config.seed, "orders", day.symbol, str(day.date)))
     try:
         hours = _session(books, day.date, config.clock_hours, day.instrument)
+        plain = spaced_orders(
+            books, config.orders, 1, side=config.side, horizon=config.horizon, lot=1, rng=rng, hours=hours
+        )
     except InputError as error:
         raise InputError(f"{error}, on {day.name}") from None
-    plain = spaced_orders(
-        books, config.orders, 1, side=config.side, horizon=config.horizon, lot=1, rng=rng, hours=hours
-    )
+    given = [day.instrument.order_units(one) for one in config.quantities]
+    lot = day.instrument.lot_units if config.lot is None else day.instrument.units(config.lot, "lot")
     turn = np.arange(config.orders)
-    signs = np.where(turn // len(config.shares) % 2 == 0, 1, -1) if config.side == "both" else plain.signs
-    sizes = np.array(config.shares, dtype=np.int64)[turn % len(config.shares)]
-    return dataclasses.replace(plain, signs=signs, shares=sizes, lot=config.lot)
+    signs = np.where(turn // len(config.quantities) % 2 == 0, 1, -1) if config.side == "both" else plain.signs
+    sizes = np.array(given, dtype=np.int64)[turn % len(given)]
+    mids = books.mids(plain.times)
+    for number in np.flatnonzero(np.isfinite(mids)) if day.instrument.minimum_notional else ():
+        day.instrument.order_units(config.quantities[turn[number] % len(given)], price=float(mids[number]))
+    return dataclasses.replace(plain, signs=signs, shares=sizes, lot=lot)
 
 
 def _session(
@@ -371,7 +378,7 @@ def perform_plays(
     cache: PlayCache | None = None,
     finished: Callable[[PlayTask], None] | None = None,
 ) -> list[DayTables]:
-    """Perform tasks, check their invariants, and return their tables.
+    """Perform tasks, check their invariants, and return their tables with natural quantities and amounts.
 
     Routers with the most feedback take longest and start first, so that the other workers do not idle at the end.
     """
@@ -384,7 +391,7 @@ def perform_plays(
         task = tasks[number]
         hours = {(day.symbol, str(day.date)): _configured_hours(day, task.config) for day in task.days}
         _check_tables(tables, hours, [day.symbol for day in task.days if day.instrument.negative_prices])
-    return [found[number] for number in range(len(tasks))]
+    return [found[number].natural(tasks[number].days[0].instrument) for number in range(len(tasks))]
 
 
 def play_tasks(candidates: Sequence[Candidate], days: Sequence[MarketDay], config: BacktestConfig) -> list[PlayTask]:

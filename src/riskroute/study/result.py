@@ -12,7 +12,7 @@ import polars
 from riskroute.core.files import writable_folder, write_json, write_whole
 from riskroute.core.instrument import NO_PROTECTION
 from riskroute.core.records import from_plain, to_plain
-from riskroute.core.text import TextTable, dollars_text, fixed_text, interval_text, p_text
+from riskroute.core.text import TextTable, fixed_text, interval_text, money_text, p_text
 from riskroute.market.clock import zone_label
 from riskroute.routers.report import KINDS
 from riskroute.simulation.dark_market import DarkMarketPool
@@ -76,10 +76,10 @@ class StudyResult:
 
     @property
     def routing_table(self) -> polars.DataFrame:
-        """Where the router to use sends shares, by symbol, size, deadline and state of the book."""
+        """Where the router to use sends orders, by symbol, size, deadline and state of the book."""
         rows = []
         for case in self.cases:
-            key = {"symbol": case.symbol, "shares": case.shares, "horizon": case.horizon, "router": case.use}
+            key = {"symbol": case.symbol, "quantity": case.quantity, "horizon": case.horizon, "router": case.use}
             rows += [{**key, **to_plain(row)} for row in case.routing_table]
         return polars.DataFrame(rows)
 
@@ -103,7 +103,7 @@ class StudyResult:
         for case in self.cases:
             time = f"{case.horizon:g} s" if case.horizon else "immediate"
             name = f"{case.symbol}, " if case.symbol else ""
-            lines += ["", f"{name}{case.shares:,} shares, {time}: all routers on the test days, bps", ""]
+            lines += ["", f"{name}{case.size}, {time}: all routers on the test days, bps", ""]
             lines += [case.comparison.table().plain()]
             if case.states:
                 lines += ["", f"{case.chosen} minus {case.comparison.bar}, by state of the market", ""]
@@ -112,7 +112,9 @@ class StudyResult:
                 what = f"saving of {surface.router} against {surface.against}, bps, by dark-pool assumption"
                 each = f"{surface.orders:,} orders each; estimated: at most {surface.estimated_share:.1%}"
                 lines += ["", f"{what} ({each})", "", surface_table(surface).plain()]
-            where = f"where {case.use} sends shares, by spread and imbalance of the book, as fractions of shares sent"
+            where = (
+                f"where {case.use} sends orders, by spread and imbalance of the book, as fractions of the quantity sent"
+            )
             lines += ["", where, "", routing_text(case.routing_table).plain()]
         legend = dict.fromkeys(line for case in self.cases for line in case.comparison.legend)
         return "\n".join([*lines, "", *legend, "", self.answer])
@@ -121,21 +123,31 @@ class StudyResult:
 def savings_table(cases: Sequence[StudyCase]) -> TextTable:
     """Return one row per case: what to use, and the saving of the router chosen on the training days."""
     header = [
-        *("symbol", "shares", "seconds", "use", "chosen", "against", "saving bps", "95 % CI", "p", "$ per order"),
-        *("$ per 1,000", "ES 5 %", "rule's ES 5 %", "headroom bps", "estimated"),
+        *(
+            "symbol",
+            "quantity",
+            "seconds",
+            "use",
+            "chosen",
+            "against",
+            "saving bps",
+            "95 % CI",
+            "p",
+            "saving per order",
+        ),
+        *("per 1,000 orders", "ES 5 %", "rule's ES 5 %", "headroom bps", "estimated"),
     ]
     rows = []
     for case in cases:
         found, saving = case.comparison, case.saving
-        many = saving.dollars_per_1000_orders if saving else None
-        money = (saving.dollars_per_order.mean if saving else None, many.mean if many else None)
+        amounts = (saving.amount_per_order, saving.amount_per_1000_orders) if saving else (None, None)
         rows.append(
             [
-                *(case.symbol or "all", f"{case.shares:,}", f"{case.horizon:g}"),
+                *(case.symbol or "all", case.size, f"{case.horizon:g}"),
                 *(case.use if case.verdict else "no verdict", case.chosen, found.bar),
                 *(("-", "-") if saving is None else _estimate(saving.bps)),
                 "-" if found.p_value is None else p_text(found.p_value),
-                *(dollars_text(one) for one in money),
+                *(money_text(one.mean if one else None, case.currency) for one in amounts),
                 *(fixed_text(found.routers[name].es95_bps) for name in (case.chosen, found.bar)),
                 fixed_text(case.headroom_bps, 3),
                 f"{case.estimated_share:.1%}",
@@ -160,13 +172,13 @@ def surface_table(surface: CaseDarkSurface) -> TextTable:
     adverse = list(dict.fromkeys(point.adverse for point in surface.points))
     presence = list(dict.fromkeys(point.presence for point in surface.points))
     found = {(point.presence, point.adverse): _estimate(point.saving_bps) for point in surface.points}
-    header = ["shares in pools", *(f"adverse selection x {one:g}" for one in adverse)]
+    header = ["liquidity in pools", *(f"adverse selection x {one:g}" for one in adverse)]
     cells = {key: f"{mean} ({interval})" for key, (mean, interval) in found.items()}
     return TextTable(header, [[f"x {one:g}", *(cells[one, other] for other in adverse)] for one in presence])
 
 
 def routing_text(rows: Sequence[CaseRoutingRow]) -> TextTable:
-    """Return one row per place and kind of child order, one column per state: the fraction of the shares sent."""
+    """Return one row per place and kind of child order, one column per state: the fraction of the quantity sent."""
     states = {(row.spread, row.imbalance): row.orders for row in rows}
     places = sorted({(KINDS.index(row.kind), row.place) for row in rows})
     found = {(row.kind, row.place, row.spread, row.imbalance): row.sent_fraction for row in rows}

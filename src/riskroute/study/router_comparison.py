@@ -17,7 +17,7 @@ from riskroute.core.seeding import seed_stream
 from riskroute.core.text import TextTable, fixed_text, interval_text, words_list
 from riskroute.study.candidates import BENCHMARKS, CLAIRVOYANT
 from riskroute.study.costs import objective_cost, order_costs_bps, volume_fractions
-from riskroute.study.day_tables import DayTables
+from riskroute.study.day_tables import DayTables, notional
 from riskroute.study.statistics import (
     BootstrapDifference,
     PairedDifference,
@@ -241,9 +241,9 @@ def compare_routers(
     return RouterComparison(wide.height, bar, _p_value(wide, blocks, bar, names, seed), results, queues)
 
 
-def mean_costs(orders: polars.DataFrame, size: int, *, impact: float = 0.0) -> dict[str, float]:
+def mean_costs(orders: polars.DataFrame, size: float, *, impact: float = 0.0) -> dict[str, float]:
     """Return the mean cost of the judged orders of one size by router, in basis points."""
-    judged = orders.filter(polars.col("judged") & (polars.col("shares") == size))
+    judged = orders.filter(polars.col("judged") & (polars.col("quantity") == size))
     costs = order_costs_bps(judged, impact).group_by("router", maintain_order=True).agg(polars.col("cost_bps").mean())
     return dict(costs.iter_rows())
 
@@ -257,8 +257,8 @@ def _gaps(wide: polars.DataFrame, name: str, bar: str) -> Vector:
 def _filled(tables: DayTables, orders: polars.DataFrame) -> dict[str, dict[str, float]]:
     """Return, for each router, the fractions of the volume by kind of fill and the fraction at estimated prices."""
     judged = tables.fills.join(orders.select("router", "seed", *ORDER), on=["router", "seed", *ORDER], how="semi")
-    shares = polars.col("shares")
-    estimated = shares.filter(polars.col("estimated")).sum() / shares.sum()
+    quantity = polars.col("quantity")
+    estimated = quantity.filter(polars.col("estimated")).sum() / quantity.sum()
     rows = judged.group_by("router").agg(**volume_fractions(), estimated_share=estimated).to_dicts()
     return {row.pop("router"): row for row in rows}
 
@@ -274,9 +274,11 @@ def _router_result(
     impact: float,
 ) -> _RouterResult:
     costs = mine["cost_bps"].to_numpy()
-    unforeseen = mine.select((polars.col("unforeseen_bps") - polars.col("unforeseen_bps").mean().over("shares")).std())
-    fees = mine.select((1e4 * polars.col("fees") / (polars.col("shares") * polars.col("mid"))).mean()).item()
-    spent = 1e4 * polars.col("exploration") / (polars.col("shares") * polars.col("mid"))
+    unforeseen = mine.select(
+        (polars.col("unforeseen_bps") - polars.col("unforeseen_bps").mean().over("quantity")).std()
+    )
+    fees = mine.select((1e4 * polars.col("fees") / notional()).mean()).item()
+    spent = 1e4 * polars.col("exploration") / notional()
     explored = mine.select(spent.drop_nans().mean()).item()
     seeds = mine.group_by("seed").agg(polars.col("cost_bps").mean())["cost_bps"].to_numpy()
     return _RouterResult(

@@ -1,7 +1,8 @@
 """The result of a split study: measures of splits and policies, findings in sentences, and a report.
 
-Amounts are dollars per order unless stated otherwise. The *risk-adjusted cost* is the mean-variance divided by the risk
-tolerance: the mean cost plus a charge for risk, in dollars. It is undefined at a risk tolerance of zero.
+Quantities are natural; amounts are per order, in the quote currency, unless stated otherwise. The *risk-adjusted cost*
+is the mean-variance divided by the risk tolerance: the mean cost plus a charge for risk, an amount. It is undefined at
+a risk tolerance of zero.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ import numpy as np
 
 from riskroute.core.errors import DataError, InputError
 from riskroute.core.files import writable_folder, write_json, write_whole
+from riskroute.core.instrument import SHARES, Instrument, natural_text
 from riskroute.core.records import from_plain, to_plain
-from riskroute.core.text import TextTable, dollars_text, shown, words_list
+from riskroute.core.text import TextTable, money_text, shown, words_list
 from riskroute.core.validation import instance_of, valid_path
 from riskroute.market.fitting import VenueFit
 from riskroute.study.config import SplitStudyConfig
@@ -50,10 +52,11 @@ class SampleCount:
 class SplitMeasures:
     """Profit and cost of a split over the scenarios of the train or the test hours.
 
-    The fields up to ``excess_error`` describe the profit, in dollars and squared dollars: mean, variance,
+    The fields up to ``excess_error`` describe the profit, in the quote currency and its square: mean, variance,
     mean-variance, mean of the worst 5 % (``tail``), their standard errors, and the excess of the mean-variance over
-    that of the recommended split. The fields from ``cost`` on describe the cost, the negative of the profit. The charge
-    for risk and costs that include it are None at a risk tolerance of zero.
+    that of the recommended split. The fields from ``cost`` on describe the cost, the negative of the profit;
+    ``per_one`` is that of a quantity of 1. The charge for risk and costs that include it are None at a risk tolerance
+    of zero.
     """
 
     mean: float
@@ -69,7 +72,7 @@ class SplitMeasures:
     cost: float
     cost_error: float
     basis_points: float
-    per_thousand: float
+    per_one: float
     tail_cost: float
     risk_charge: float | None
     charged_cost: float | None
@@ -80,9 +83,9 @@ class SplitMeasures:
 
 @dataclass(frozen=True)
 class SplitOutcome:
-    """One split, as shares by slot, with its measures in the train and test hours."""
+    """One split, as quantities by slot, with its measures in the train and test hours."""
 
-    allocation: tuple[int, ...]
+    allocation: tuple[int | float, ...]
     train: SplitMeasures
     test: SplitMeasures
 
@@ -91,7 +94,7 @@ class SplitOutcome:
 class PolicyMeasures:
     """Performance of a policy in one environment, averaged over its runs.
 
-    ``learning_cost`` is the regret in dollars, ``cost_each`` the risk-adjusted cost of an order including learning;
+    ``learning_cost`` is the regret as an amount, ``cost_each`` the risk-adjusted cost of an order including learning;
     both are None at a risk tolerance of zero. Errors are standard errors over runs. ``explored`` is the fraction of
     orders that were not split as the policy recommended at the end of the run. ``ended_on`` is the most frequent of
     these recommendations, ``ended_on_share`` the fraction of runs with it. ``mean_regret`` and ``std_regret`` have one
@@ -106,7 +109,7 @@ class PolicyMeasures:
     cost_each_error: float | None
     mean_variance_error: float | None
     explored: float
-    ended_on: tuple[int, ...]
+    ended_on: tuple[int | float, ...]
     ended_on_share: float
     runs: int
     checkpoints: tuple[int, ...]
@@ -125,7 +128,7 @@ class PolicyOutcome:
 
 @dataclass(frozen=True)
 class SlotModel:
-    """Mean and variance of the profit in a slot, each given by the coefficients of the shares and of their square."""
+    """Mean and variance of the profit in a slot, each given by the coefficients of the quantity and of its square."""
 
     mean: tuple[float, float]
     variance: tuple[float, float]
@@ -141,7 +144,7 @@ class FrontierSplit:
     """
 
     risk_tolerance: float
-    allocation: tuple[int, ...]
+    allocation: tuple[int | float, ...]
     mean: float
     variance: float
     test_mean: float
@@ -153,9 +156,9 @@ class FrontierSplit:
 class SplitResultCase:
     """The findings for one order size and risk tolerance.
 
-    Allocations are in the order of ``slots``; ``caps`` are the maximum shares per slot, ``rests_cross_at`` the venues
-    where shares that a pool leaves unfilled cross the spread. ``unused_slots`` has the slots that cannot be used, with
-    reasons. In a fraction ``beyond_known_levels`` of the scenarios the recommended split needs more shares than the
+    Allocations are in the order of ``slots``; ``caps`` are the maximum quantities per slot, ``rests_cross_at`` the
+    venues where what a pool leaves unfilled crosses the spread. ``unused_slots`` has the slots that cannot be used,
+    with reasons. In a fraction ``beyond_known_levels`` of the scenarios the recommended split needs more than the
     recorded levels hold; a fraction ``left_out`` is excluded because a book is missing or too thin. ``naive_splits``
     (equal, in proportion to depth, best single slot) need no model. ``gap`` is the risk-adjusted cost of the
     recommended split, out of sample minus in sample. ``warm_policies`` start with a belief from the train hours.
@@ -163,13 +166,13 @@ class SplitResultCase:
     the number may have hundreds of digits.
     """
 
-    shares: int
+    quantity: int | float
     risk_tolerance: float
-    lot: int
+    lot: int | float
     mid: TrainAndTest[float]
     slots: tuple[str, ...]
     kinds: tuple[str, ...]
-    caps: tuple[int, ...]
+    caps: tuple[int | float, ...]
     rests_cross_at: dict[str, str]
     unused_slots: dict[str, str]
     moments: TrainAndTest[SampleCount]
@@ -187,25 +190,35 @@ class SplitResultCase:
     recommended_policy: str
     warm_policies: tuple[str, ...]
     unplayed: tuple[str, ...]
+    instrument: Instrument = SHARES
+
+    @property
+    def size(self) -> str:
+        """The quantity of an order as text."""
+        return self.instrument.named(self.quantity)
+
+    def money(self, amount: float | None) -> str:
+        """Return an amount with its currency."""
+        return money_text(amount, self.instrument.currency)
 
     @property
     def recommended(self) -> SplitOutcome:
         """The recommended split."""
         return self.splits[RECOMMENDED]
 
-    def sent(self, allocation: Sequence[int]) -> dict[str, int]:
-        """Return the shares of an allocation by slot, without empty slots."""
-        return {slot: shares for slot, shares in zip(self.slots, allocation, strict=True) if shares}
+    def sent(self, allocation: Sequence[float]) -> dict[str, float]:
+        """Return the quantities of an allocation by slot, without empty slots."""
+        return {slot: quantity for slot, quantity in zip(self.slots, allocation, strict=True) if quantity}
 
-    def split_text(self, allocation: Sequence[int]) -> str:
+    def split_text(self, allocation: Sequence[float]) -> str:
         """Return an allocation as text such as ``4 XNAS, 6 Dark 1``, without empty slots."""
-        return ", ".join(f"{shares:,} {slot}" for slot, shares in self.sent(allocation).items())
+        return ", ".join(f"{natural_text(quantity)} {slot}" for slot, quantity in self.sent(allocation).items())
 
     def headline(self, side: str) -> str:
         """Return the recommendation in one sentence: "Sell 10 shares by sending 4 to XNAS and 6 to Dark 1."."""
-        split = self.recommended.allocation
-        parts = [f"{shares:,} to {slot}" for slot, shares in self.sent(split).items()]
-        return f"{'Sell' if side == 'sell' else 'Buy'} {sum(split):,} shares by sending {words_list(parts)}."
+        sent = self.sent(self.recommended.allocation)
+        parts = [f"{natural_text(quantity)} to {slot}" for slot, quantity in sent.items()]
+        return f"{'Sell' if side == 'sell' else 'Buy'} {self.size} by sending {words_list(parts)}."
 
     def findings(self) -> list[str]:
         """Return the findings in sentences: costs, alternatives, the policy to learn with, and caveats."""
@@ -218,15 +231,15 @@ class SplitResultCase:
                 f"{words_list(pools)} {are} with assumed parameters; the remainder crosses the spread at {venues}."
             )
         found.append(
-            f"Out of sample the cost was {dollars_text(tested.cost)} per order (s.e. "
-            f"{dollars_text(tested.cost_error)}): {tested.basis_points:.2f} basis points, or "
-            f"{dollars_text(tested.per_thousand)} per 1,000 shares. Expected shortfall (5 %): "
-            f"{dollars_text(tested.tail_cost)}. The test hours gave {seen.scenarios:,} scenarios in "
+            f"Out of sample the cost was {self.money(tested.cost)} per order (s.e. "
+            f"{self.money(tested.cost_error)}): {tested.basis_points:.2f} basis points, or "
+            f"{self.money(tested.per_one)} per {self.instrument.singular}. Expected shortfall (5 %): "
+            f"{self.money(tested.tail_cost)}. The test hours gave {seen.scenarios:,} scenarios in "
             f"{seen.buckets:,} time buckets."
         )
         if self.gap is not None:
             word = "higher" if self.gap > 0 else "lower"
-            gap, error = dollars_text(abs(self.gap)), dollars_text(self.gap_error)
+            gap, error = self.money(abs(self.gap)), self.money(self.gap_error)
             found.append(f"The risk-adjusted cost was {gap} {word} out of sample than in sample (s.e. {error}).")
         same = [k for k, point in enumerate(self.frontier) if point.allocation == self.recommended.allocation]
         if same:
@@ -235,7 +248,7 @@ class SplitResultCase:
             found.append(f"The same split is optimal for any risk tolerance {span}.")
         found += [_alternative(self, name) for name in self.splits if name != RECOMMENDED]
         found += [f"Not used: {slot}, {reason}." for slot, reason in self.unused_slots.items()]
-        if max(self.caps) < self.shares:
+        if max(self.caps) < self.quantity:
             found.append("No single slot can take the whole order.")
         if dropped := self.left_out.test:
             why = "because a book was missing or too shallow"
@@ -336,11 +349,10 @@ def _alternative(case: SplitResultCase, name: str) -> str:
     if more is None or error is None:
         larger, doubt = split.test.excess, f"{split.test.excess_error:.3g}"
         word = "larger" if larger > 0 else "smaller"
-        return f"{label} would have had a {word} variance, by {abs(larger):.3g} squared dollars (s.e. {doubt})."
+        unit = f"{case.instrument.currency}²"
+        return f"{label} would have had a {word} variance, by {abs(larger):.3g} {unit} (s.e. {doubt})."
     word, doubt = "more" if more > 0 else "less", "" if abs(more) > 2 * error else ", not significant"
-    return (
-        f"{label} would have cost {dollars_text(abs(more))} {word}, risk-adjusted (s.e. {dollars_text(error)}{doubt})."
-    )
+    return f"{label} would have cost {case.money(abs(more))} {word}, risk-adjusted (s.e. {case.money(error)}{doubt})."
 
 
 def _learning(case: SplitResultCase) -> list[str]:
@@ -353,12 +365,12 @@ def _learning(case: SplitResultCase) -> list[str]:
     if name in case.warm_policies:
         begin = "To keep learning, start from the train hours with the policy"
     naive = {label: case.splits[label].test.charged_cost for label in case.naive_splits}
-    others = ", ".join(f"{dollars_text(cost)} for {label}" for label, cost in naive.items())
+    others = ", ".join(f"{case.money(cost)} for {label}" for label, cost in naive.items())
     found = [
-        f"{begin} {name}: learning while trading cost {dollars_text(tested.learning_cost)} over {rounds:,} orders, "
+        f"{begin} {name}: learning while trading cost {case.money(tested.learning_cost)} over {rounds:,} orders, "
         "risk-adjusted.",
-        f"Its orders then cost {dollars_text(tested.cost_each)} on average, including learning and risk (s.e. over "
-        f"runs {dollars_text(tested.cost_each_error)}), against {dollars_text(case.recommended.test.charged_cost)} for "
+        f"Its orders then cost {case.money(tested.cost_each)} on average, including learning and risk (s.e. over "
+        f"runs {case.money(tested.cost_each_error)}), against {case.money(case.recommended.test.charged_cost)} for "
         f"the recommended split, {others}.",
     ]
     cheaper = [label for label, cost in naive.items() if cost is not None and cost < tested.cost_each]
@@ -375,8 +387,8 @@ def _splits_table(case: SplitResultCase) -> TextTable:
     rows = []
     for name, split in case.splits.items():
         tested = split.test
-        cost = f"{dollars_text(tested.cost)} ± {dollars_text(tested.cost_error)}"
-        risky = map(dollars_text, (tested.tail_cost, tested.charged_cost, split.train.charged_cost))
+        cost = f"{case.money(tested.cost)} ± {case.money(tested.cost_error)}"
+        risky = map(case.money, (tested.tail_cost, tested.charged_cost, split.train.charged_cost))
         rows.append([name, case.split_text(split.allocation), cost, f"{tested.basis_points:.2f}", *risky])
     return TextTable(header, rows)
 
@@ -386,15 +398,17 @@ def _policies_table(case: SplitResultCase) -> TextTable:
     rows = []
     for name, one in case.policies.items():
         tested = one.test
-        each = f"{dollars_text(tested.cost_each)} ± {dollars_text(tested.cost_each_error)}"
-        costs = dollars_text(tested.learning_cost), each, dollars_text(one.train.cost_each)
+        each = f"{case.money(tested.cost_each)} ± {case.money(tested.cost_each_error)}"
+        costs = case.money(tested.learning_cost), each, case.money(one.train.cost_each)
         end = f"{case.split_text(tested.ended_on)} ({tested.ended_on_share:.0%} of runs)"
         rows.append([name, f"{tested.runs}", *costs, f"{tested.explored:.1%}", end])
     return TextTable([*header, "most frequent final split"], rows)
 
 
 def _models_table(case: SplitResultCase) -> TextTable:
-    moments = ["profit per share ($)", "per share² ($)", "variance per share ($²)", "per share² ($²)"]
+    one, money = case.instrument.singular, case.instrument.currency
+    moments = [f"profit per {one} ({money})", f"per {one}² ({money})"]
+    moments += [f"variance per {one} ({money}²)", f"per {one}² ({money}²)"]
     rows = []
     for (slot, model), cap in zip(case.models.items(), case.caps, strict=True):
         fit = case.fits[slot]
@@ -403,22 +417,30 @@ def _models_table(case: SplitResultCase) -> TextTable:
             known.append("the model's variance is purely quadratic: the fitted one is negative somewhere")
         values = [f"{value:.4g}" for value in (*model.mean, *model.variance)]
         rows.append(
-            [slot, f"{cap:,}", *values, f"{fit.r2_mean:.3f}", f"{fit.r2_variance:.3f}", "; ".join(known) or "none"]
+            [
+                slot,
+                natural_text(cap),
+                *values,
+                f"{fit.r2_mean:.3f}",
+                f"{fit.r2_variance:.3f}",
+                "; ".join(known) or "none",
+            ]
         )
-    return TextTable(["slot", "most shares", *moments, "R² mean", "R² variance", "caveats"], rows)
+    return TextTable(["slot", "at most", *moments, "R² mean", "R² variance", "caveats"], rows)
 
 
 def _frontier_table(case: SplitResultCase) -> TextTable:
-    header = ["risk tolerance from", "split", "cost in sample", "variance ($²)"]
+    variance = f"variance ({case.instrument.currency}²)"
+    header = ["risk tolerance from", "split", "cost in sample", variance]
     rows = [
         [
             *(f"{point.risk_tolerance:.3g}", case.split_text(point.allocation)),
-            *(dollars_text(-point.mean), f"{point.variance:.3g}"),
-            *(dollars_text(-point.test_mean), f"{point.test_variance:.3g}", dollars_text(-point.tail)),
+            *(case.money(-point.mean), f"{point.variance:.3g}"),
+            *(case.money(-point.test_mean), f"{point.test_variance:.3g}", case.money(-point.tail)),
         ]
         for point in case.frontier
     ]
-    return TextTable([*header, "cost out of sample", "variance ($²)", "expected shortfall 5 %"], rows)
+    return TextTable([*header, "cost out of sample", variance, "expected shortfall 5 %"], rows)
 
 
 _LIMITATIONS = (
@@ -473,7 +495,7 @@ def _page(result: SplitStudyResult) -> Page:
         f"({market.zone}).",
         parts=tuple(
             PagePart(
-                f"{case.shares:,} shares, risk tolerance {case.risk_tolerance:g}",
+                f"{case.size}, risk tolerance {case.risk_tolerance:g}",
                 case.headline(market.side),
                 _sections(case, fees=config.fees is not None),
             )
@@ -496,7 +518,7 @@ def _sections(case: SplitResultCase, *, fees: bool) -> tuple[PageSection, ...]:
             f"{case.risk_tolerance:g}."
         )
     else:
-        charge = "At a risk tolerance of zero only the variance counts, and there is no charge in dollars."
+        charge = "At a risk tolerance of zero only the variance counts, and there is no charge for risk."
     rounds = next(iter(case.policies.values())).test.checkpoints[-1]
     policies = (
         f'Every policy routed {rounds:,} orders per run, without prior knowledge; "warm" starts with a belief from the '
@@ -510,8 +532,8 @@ def _sections(case: SplitResultCase, *, fees: bool) -> tuple[PageSection, ...]:
         "ignores risk. If there are more than 25, some are omitted."
     )
     models = (
-        "The profit of a slot has a mean and a variance quadratic in the shares sent. R² is that of the straight "
-        "lines in the charts: the mean against the shares, and the variance against their square."
+        "The profit of a slot has a mean and a variance quadratic in the quantity sent. R² is that of the straight "
+        "lines in the charts: the mean against the quantity, and the variance against its square."
     )
     return (
         PageSection("Findings", points=tuple(case.findings())),
@@ -533,8 +555,10 @@ def _split_charts(case: SplitResultCase) -> tuple[tuple[str, str], ...]:
         ChartDot(name, one.test.cost, error=one.test.cost_error, role="chosen" if name == RECOMMENDED else "other")
         for name, one in case.splits.items()
     ]
-    title, cost = "Shares by slot", "Cost per order, out of sample"
-    return (title, bar_chart(title, "shares", case.slots, bars)), (cost, dot_chart(cost, "dollars per order", dots))
+    title, cost = "Quantity by slot", "Cost per order, out of sample"
+    unit = f"{case.instrument.currency} per order"
+    chart = bar_chart(title, case.instrument.quantity, case.slots, bars)
+    return (title, chart), (cost, dot_chart(cost, unit, dots))
 
 
 def _regret_charts(case: SplitResultCase) -> tuple[tuple[str, str], ...]:
@@ -546,7 +570,9 @@ def _regret_charts(case: SplitResultCase) -> tuple[tuple[str, str], ...]:
             ChartCurve(name, one.checkpoints, one.mean_regret, dots=False, colour=colours[name])
             for name, one in measured.items()
         ]
-        charts.append((title, curve_chart(title, "orders routed", "regret (squared dollars)", curves, log=True)))
+        charts.append(
+            (title, curve_chart(title, "orders routed", f"regret ({case.instrument.currency}²)", curves, log=True))
+        )
     return tuple(charts)
 
 
@@ -563,17 +589,18 @@ def _frontier_chart(case: SplitResultCase) -> tuple[str, str]:
         ChartCurve("recommended, out of sample", [chosen.variance**0.5], [chosen.cost], line=False, colour="#e69f00"),
     ]
     title = "Risk frontier: the best split by risk tolerance"
-    return title, curve_chart(title, "standard deviation of the cost (dollars)", "cost (dollars)", curves)
+    money = case.instrument.currency
+    return title, curve_chart(title, f"standard deviation of the cost ({money})", f"cost ({money})", curves)
 
 
 def _fit_charts(case: SplitResultCase) -> tuple[tuple[str, str], ...]:
     """Draw, for each slot, the sampled mean against the quantity and the variance against its square, with lines."""
-    charts = []
+    charts, counted, money = [], case.instrument.quantity, case.instrument.currency
     for slot, fit in case.fits.items():
         quantities = np.array(fit.quantities, dtype=float)
         for title, x, axis, unit, values in (
-            (f"{slot}: mean, R² = {fit.r2_mean:.3f}", quantities, "shares", "dollars", fit.means),
-            (f"{slot}: variance, R² = {fit.r2_variance:.3f}", quantities**2, "shares²", "dollars²", fit.variances),
+            (f"{slot}: mean, R² = {fit.r2_mean:.3f}", quantities, counted, money, fit.means),
+            (f"{slot}: variance, R² = {fit.r2_variance:.3f}", quantities**2, f"{counted}²", f"{money}²", fit.variances),
         ):
             slope, start = np.polyfit(x, values, 1)
             line = ChartCurve("straight line", x.tolist(), (start + slope * x).tolist(), role="rule", dots=False)

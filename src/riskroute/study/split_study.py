@@ -6,7 +6,7 @@ import math
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from riskroute.core.arrays import Floats, Integers
 from riskroute.core.config import config_all_different, read_toml_config
 from riskroute.core.errors import DataError, InputError
 from riskroute.core.files import writable_folder
+from riskroute.core.instrument import SHARES, Instrument, plain_number
 from riskroute.core.results import SimulationResult
 from riskroute.core.runtime import provenance_versions
 from riskroute.core.validation import instance_of, one_of, true_or_false, valid_function, valid_path
@@ -29,6 +30,7 @@ from riskroute.market.clock import zone_label
 from riskroute.market.fitting import VenueFit, bootstrap_fit_buckets, bootstrap_fit_error
 from riskroute.market.importing import ImportedBooks, import_books, import_files
 from riskroute.market.readers.reading import ReadingOptions
+from riskroute.market.recordings import common_instrument
 from riskroute.market.scenarios import ENOUGH, Scenarios, ScenarioSlot, draw_scenarios
 from riskroute.routing.allocations import Allocations
 from riskroute.routing.fees import load_fees
@@ -70,12 +72,12 @@ class SplitStudy:
     config : str or path-like, optional
         A TOML file with the keys of `config_template`; keys that it omits have their defaults.
     **values
-        Values that override those of the file, such as ``shares=10, side="buy", limit=["XNAS"]``.
+        Values that override those of the file, such as ``quantities=10, side="buy", limit=["XNAS"]``.
 
     Examples
     --------
-    >>> study = SplitStudy(shares=10, train="10:40-11:00", test="11:00-11:20")
-    >>> study.config.shares, study.config.risk_tolerances
+    >>> study = SplitStudy(quantities=10, train="10:40-11:00", test="11:00-11:20")
+    >>> study.config.quantities, study.config.risk_tolerances
     ((10,), (2.0,))
     """
 
@@ -92,7 +94,7 @@ class SplitStudy:
         """Read the market data and estimate the venue models; ``out`` is the folder for data and results."""
         folder = writable_folder("out", out)
         data = _study_data(self.config, folder)
-        prepared = [_prepare_order(self.config, data, shares) for shares in self.config.shares]
+        prepared = [_prepare_order(self.config, data, size) for size in self.config.quantities]
         cases = [_task(self.config, one, tolerance) for one in prepared for tolerance in self.config.risk_tolerances]
         return _SplitStudyPlan(self.config, data, cases, folder)
 
@@ -187,11 +189,12 @@ def _study_data(config: SplitStudyConfig, out: Path) -> ImportedBooks:
 
 @dataclass(frozen=True)
 class SplitStudyOrder:
-    """Scenarios, venue models and caps for one order size; they do not depend on the risk tolerance.
+    """Scenarios, venue models and caps in units for one order size; they do not depend on the risk tolerance.
 
     ``unused`` has the slots that cannot be used, with reasons.
     """
 
+    instrument: Instrument
     shares: int
     lot: int
     caps: Integers
@@ -206,7 +209,7 @@ class SplitStudyOrder:
         return [model.name for model in self.models]
 
     def problem(self, risk_tolerance: float) -> Problem:
-        """Return the problem of splitting the order under the fitted models, with profits in dollars."""
+        """Return the problem of splitting the order under the fitted models, with profits in the quote currency."""
         return venue_problem(
             self.models,
             self.shares,
@@ -224,7 +227,8 @@ class SplitStudyOrder:
             known = self.scenarios[part].deep(self.caps).mean(axis=1)
             worst = int(known.argmin())
             most = (
-                f"{self.slots[worst]} has books for {self.caps[worst]} shares at {known[worst]:.0%} of the sample times"
+                f"{self.slots[worst]} has books for {self.instrument.quantity_text(int(self.caps[worst]))} at "
+                f"{known[worst]:.0%} of the sample times"
             )
             raise DataError(f"expected deep books at all slots in two or more buckets of {part}, got {buckets}; {most}")
         return Replay(problem, *self.scenarios[part].replayed(self.caps))
@@ -239,7 +243,7 @@ class SplitStudyOrder:
         return float(1 - self.scenarios[part].whole(self.caps).mean())
 
     def mid(self, part: str) -> float:
-        """Return the mean mid over the scenarios in the `replay` of a part, in dollars."""
+        """Return the mean value of a unit at the mid over the scenarios in the `replay` of a part."""
         scenarios = self.scenarios[part]
         return float(np.nanmean(scenarios.mids[scenarios.whole(self.caps)]))
 
@@ -253,7 +257,11 @@ def _slots(config: SplitStudyConfig, data: ImportedBooks) -> list[ScenarioSlot]:
     slots += [ScenarioSlot(venue, "limit") for venue in config.limit]
     for pool in config.pools:
         home = pool.venue or data.deepest
-        slots.append(ScenarioSlot(one_of(f"venue of {pool.name}", home, venues), "dark", pool.pool))
+        slots.append(
+            ScenarioSlot(
+                one_of(f"venue of {pool.name}", home, venues), "dark", pool.pool(common_instrument(data.recordings))
+            )
+        )
     if len(slots) < 2:
         names = ", ".join(slot.name for slot in slots)
         raise InputError(f"expected at least two slots, got {names}; limit = [..] or [[dark]] add some")
@@ -261,16 +269,20 @@ def _slots(config: SplitStudyConfig, data: ImportedBooks) -> list[ScenarioSlot]:
     return slots
 
 
-def _prepare_order(config: SplitStudyConfig, data: ImportedBooks, shares: int) -> SplitStudyOrder:
+def _prepare_order(config: SplitStudyConfig, data: ImportedBooks, quantity: float) -> SplitStudyOrder:
     """Sample scenarios of the train and test hours, drop unusable slots, and fit models to the train hours."""
-    slots, lot = _slots(config, data), config.lot_of(shares)
+    instrument = common_instrument(data.recordings)
+    shares = instrument.order_units(quantity, "quantities")
+    if shares < 2:
+        raise InputError(f"quantities must be at least {instrument.quantity_text(2)}, was {quantity}")
+    slots, lot = _slots(config, data), config.lot_of(shares, instrument)
     names = tuple(slot.name for slot in slots)
     for name, cap in config.caps.items():
         one_of("slot in caps", name, names)
-        if cap < lot:
-            raise InputError(f"cap of {name} must be at least one lot of {lot}, was {cap}")
+        if instrument.units(cap, f"cap of {name}") < lot:
+            raise InputError(f"cap of {name} must be at least one lot of {instrument.quantity_text(lot)}, was {cap}")
     scenarios = _sampled(config, data, slots, shares)
-    unused = _unusable(scenarios, lot)
+    unused = _unusable(scenarios, lot, instrument)
     if unused:
         slots = [slot for slot in slots if slot.name not in unused]
         if len(slots) < 2:
@@ -278,16 +290,19 @@ def _prepare_order(config: SplitStudyConfig, data: ImportedBooks, shares: int) -
             raise DataError(f"expected at least two usable slots, got {len(slots)} ({why})")
         scenarios = _sampled(config, data, slots, shares)
     train = scenarios["train"]
-    given = np.array([config.caps.get(slot.name, shares) for slot in slots])
+    asked = {name: instrument.units(cap) for name, cap in config.caps.items()}
+    given = np.array([asked.get(slot.name, shares) for slot in slots])
     caps = np.minimum(train.caps(), given) // lot * lot
     if train.room(caps) < shares:
-        able = ", ".join(f"{slot.name} {cap}" for slot, cap in zip(slots, caps, strict=True))
-        raise DataError(f"expected slots with room for {shares} shares together, got {train.room(caps)} ({able} alone)")
+        named = instrument.quantity_text
+        able = ", ".join(f"{slot.name} {named(cap)}" for slot, cap in zip(slots, caps.tolist(), strict=True))
+        room = named(train.room(caps))
+        raise DataError(f"expected slots with room for {named(shares)} together, got {room} ({able} alone)")
     if Allocations(shares, len(caps), lot, caps.tolist()).size > _MOST_LISTED:
         rounded = np.where(given < shares, caps, _rounded(caps, shares, lot))
         caps = rounded if train.room(rounded) >= shares else caps
     models, fits = train.models(caps, config.seed)
-    return SplitStudyOrder(shares, lot, caps, scenarios, models, fits, unused)
+    return SplitStudyOrder(instrument, shares, lot, caps, scenarios, models, fits, unused)
 
 
 def _sampled(
@@ -312,7 +327,7 @@ def _sampled(
     }
 
 
-def _unusable(scenarios: dict[str, Scenarios], lot: int) -> dict[str, str]:
+def _unusable(scenarios: dict[str, Scenarios], lot: int, instrument: Instrument) -> dict[str, str]:
     caps = scenarios["train"].caps()
     # a slot without books in half of the test hours would leave too few scenarios to test on
     needed = {"train": ENOUGH, "test": 0.5}
@@ -324,7 +339,8 @@ def _unusable(scenarios: dict[str, Scenarios], lot: int) -> dict[str, str]:
             share = f"books at {presence[lacking][k]:.0%} of the sample times in the {lacking} hours"
             found[slot.name] = f"{share}, {needed[lacking]:.0%} are needed"
         elif caps[k] < lot:
-            found[slot.name] = f"books for {caps[k]} shares, fewer than a lot of {lot}"
+            named = instrument.quantity_text
+            found[slot.name] = f"books for {named(int(caps[k]))}, fewer than a lot of {named(lot)}"
     return found
 
 
@@ -381,6 +397,7 @@ def _measure_splits(
     first: str,
     seed: int,
     mid: float = math.nan,
+    instrument: Instrument = SHARES,
 ) -> dict[str, SplitMeasures]:
     """Return the measures of each split; bootstrap errors over ``buckets``; measure excesses over split ``first``."""
     totals, tolerance = replay.totals(np.array(list(splits.values()))), replay.risk_tolerance
@@ -403,7 +420,7 @@ def _measure_splits(
             cost=cost,
             cost_error=errors["mean_error"],
             basis_points=cost / (shares * mid) * 1e4,
-            per_thousand=cost / shares * 1000,
+            per_one=cost / float(instrument.natural(shares)),
             tail_cost=-values["tail"],
             risk_charge=_charged(values["variance"], tolerance),
             charged_cost=_charged(values["mean_variance"], tolerance),
@@ -474,11 +491,13 @@ def _frontier(prepared: SplitStudyOrder, train: Replay, test: Replay, seed: int)
 
     points = trace_frontier(best, at=[train.risk_tolerance], most=25)
     splits = {f"{k}": tuple(as_batch(point.action)[0].tolist()) for k, point in enumerate(points)}
-    measured = _measure_splits(splits, test, prepared.buckets("test"), first="0", seed=seed)
+    measured = _measure_splits(
+        splits, test, prepared.buckets("test"), first="0", seed=seed, instrument=prepared.instrument
+    )
     return tuple(
         FrontierSplit(
             risk_tolerance=point.risk_tolerance,
-            allocation=splits[name],
+            allocation=_natural(splits[name], prepared.instrument),
             mean=point.mean,
             variance=point.variance,
             test_mean=measured[name].mean,
@@ -491,41 +510,57 @@ def _frontier(prepared: SplitStudyOrder, train: Replay, test: Replay, seed: int)
 
 def _case(task: _SplitTask, results: dict[str, SimulationResult], seed: int) -> SplitResultCase:
     prepared, problem, replays = task.prepared, task.problem, task.replays
+    instrument, one = prepared.instrument, prepared.instrument.unit_size
     allocations = _alternatives(prepared, problem, replays["train"])
     mids = {part: prepared.mid(part) for part in PARTS}
     measured = {
-        part: _measure_splits(allocations, replay, prepared.buckets(part), first=RECOMMENDED, seed=seed, mid=mids[part])
+        part: _measure_splits(
+            *(allocations, replay, prepared.buckets(part)),
+            first=RECOMMENDED,
+            seed=seed,
+            mid=mids[part],
+            instrument=instrument,
+        )
         for part, replay in replays.items()
     }
     tolerance = problem.risk_tolerance
     splits = {
-        name: SplitOutcome(allocation, measured["train"][name], measured["test"][name])
+        name: SplitOutcome(_natural(allocation, instrument), measured["train"][name], measured["test"][name])
         for name, allocation in allocations.items()
     }
     seen, tested = (measured[part][RECOMMENDED] for part in PARTS)
     policies = {
-        name: PolicyOutcome(*(_policy(name, results[place], task.panels[place]) for place in ("model", *PARTS)))
+        name: PolicyOutcome(
+            *(_policy(name, results[place], task.panels[place], instrument) for place in ("model", *PARTS))
+        )
         for name in results["train"].policies
     }
     able = [name for name in policies if name not in BASELINES] or list(policies)  # a baseline if there are no others
     counts = [SampleCount(len(np.unique(prepared.buckets(part))), replays[part].scenarios) for part in PARTS]
     pools = [slot for slot in prepared.scenarios["train"].slots if slot.pool is not None]
     return SplitResultCase(
-        shares=prepared.shares,
+        quantity=plain_number(instrument.natural(prepared.shares)),
         risk_tolerance=tolerance,
-        lot=prepared.lot,
-        mid=TrainAndTest(mids["train"], mids["test"]),
+        lot=plain_number(instrument.natural(prepared.lot)),
+        mid=TrainAndTest(mids["train"] / instrument.value, mids["test"] / instrument.value),
         slots=tuple(prepared.slots),
         kinds=tuple(model.kind for model in prepared.models),
-        caps=tuple(prepared.caps.tolist()),
+        caps=_natural(prepared.caps.tolist(), instrument),
         rests_cross_at={slot.name: slot.venue for slot in pools},
         unused_slots=prepared.unused,
         moments=TrainAndTest(*counts),
         splits_possible=str(problem.actions.size),
         beyond_known_levels=TrainAndTest(*(replays[part].beyond(allocations[RECOMMENDED]) for part in PARTS)),
         left_out=TrainAndTest(*(prepared.left_out(part) for part in PARTS)),
-        models={model.name: SlotModel(model.mean, model.variance, model.kind) for model in prepared.models},
-        fits=prepared.fits,
+        models={
+            model.name: SlotModel(
+                (model.mean[0] / one, model.mean[1] / one**2),
+                (model.variance[0] / one, model.variance[1] / one**2),
+                model.kind,
+            )
+            for model in prepared.models
+        },
+        fits={name: fit.natural(instrument) for name, fit in prepared.fits.items()},
         splits=splits,
         naive_splits=tuple(name for name in NAIVE if name in splits),
         gap=tested.mean_variance / tolerance - seen.mean_variance / tolerance if tolerance else None,
@@ -535,10 +570,16 @@ def _case(task: _SplitTask, results: dict[str, SimulationResult], seed: int) -> 
         recommended_policy=min(able, key=lambda name: policies[name].train.mean_variance),
         warm_policies=tuple(name for name in policies if name == _WARM),
         unplayed=tuple(task.unplayed),
+        instrument=instrument,
     )
 
 
-def _policy(name: str, result: SimulationResult, panel: SimulationPanel) -> PolicyMeasures:
+def _natural(units: Sequence[int], instrument: Instrument) -> tuple[int | float, ...]:
+    """Return units as natural quantities."""
+    return tuple(plain_number(instrument.natural(one)) for one in units)
+
+
+def _policy(name: str, result: SimulationResult, panel: SimulationPanel, instrument: Instrument) -> PolicyMeasures:
     one, environment = result.policies[name], panel.environment
     rounds, means, deviations = (tuple(x.tolist()) for x in (one.checkpoints, one.mean_regret(), one.std_regret()))
     horizon = int(one.checkpoints[-1])
@@ -557,7 +598,7 @@ def _policy(name: str, result: SimulationResult, panel: SimulationPanel) -> Poli
         cost_each_error=_charged(error, tolerance) if error is not None else None,
         mean_variance_error=error,
         explored=float(one.exploration.mean() / horizon),
-        ended_on=common,
+        ended_on=_natural(common, instrument),
         ended_on_share=ends.count(common) / len(ends),
         runs=one.runs,
         checkpoints=rounds,

@@ -39,7 +39,7 @@ def stress_configs(config: BacktestConfig, *, pools: bool) -> dict[str, Backtest
     worlds |= {f"latency {ms:g} ms": dataclasses.replace(config, latency_ms=ms) for ms in (0.0, 10.0, 100.0)}
     worlds["30 % fade, probability 1/2 per venue"] = harder(fade=0.3)
     if pools:
-        worlds["half the shares in pools"] = harder(presence=0.5)
+        worlds["half the liquidity in pools"] = harder(presence=0.5)
         worlds["twice the adverse selection"] = harder(adverse=2.0)
         worlds["pools leak five times as often"] = harder(leak=5 * LEAK)
     worlds |= {f"taker fees {bps:+g} bps": harder(fees=bps) for bps in (0.2, -0.2)}
@@ -87,9 +87,9 @@ def stress_table(found: dict[str, BacktestResult]) -> TextTable:
             shown = [f"{router} {fixed_text(routers[router].objective_bps)}" for router in ranked[:3]]
             shown += [""] * (3 - len(shown))
             estimated = f"{max(best.estimated_share, routers[some.bar].estimated_share):.1%}"
-            rows.append([name, f"{size:,}", some.bar, *shown, fixed_text(saved, 3, signed=True), estimated])
+            rows.append([name, result.size_text(size), some.bar, *shown, fixed_text(saved, 3, signed=True), estimated])
     return TextTable(
-        ["condition", "shares", "benchmark", "1st (objective, bps)", "2nd", "3rd", "1st saves", "estimated"], rows
+        ["condition", "quantity", "benchmark", "1st (objective, bps)", "2nd", "3rd", "1st saves", "estimated"], rows
     )
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from riskroute.core.config import config_list, read_toml_config
 from riskroute.core.errors import InputError
 from riskroute.core.files import in_file_name, writable_folder, write_json
-from riskroute.core.instrument import Instrument, load_instruments
+from riskroute.core.instrument import Instrument, load_instruments, natural_text
 from riskroute.core.runtime import compilation_timed, provenance_versions
 from riskroute.core.text import shown
 from riskroute.core.validation import instance_of, one_of, valid_function, valid_list, valid_path
@@ -43,11 +43,11 @@ class Study:
         A TOML file with the keys of `config_template`. Default: all defaults.
     **values
         Values that override those of the file: the fields of `StudyConfig`, and ``fees``, ``pools`` and ``instruments``
-        (a file or a dictionary). A single value stands for a list of one: ``shares=1000, horizons=[10, 60]``.
+        (a file or a dictionary). A single value stands for a list of one: ``quantities=1000, horizons=[10, 60]``.
 
     Examples
     --------
-    >>> study = Study(shares=1000, horizons=[0, 10], days=6)
+    >>> study = Study(quantities=1000, horizons=[0, 10], days=6)
     >>> study.config.cases
     ((1000, 0.0), (1000, 10.0))
     """
@@ -175,10 +175,11 @@ class Study:
         for case in result.cases:
             mine = [day for day in days if day.symbol == case.symbol]
             if mine:
-                config = result.config.backtest(case.shares, case.horizon)
+                config = result.config.backtest(case.quantity, case.horizon)
                 candidate = static_fit_candidate(case.use, mine, config, backend=where, cache=cache)
                 tasks.append(next(task for task in play_tasks([candidate], mine, config) if task.seed == config.seed))
-                names.append(f"state-{in_file_name(case.symbol)}-{case.shares}-{case.horizon:g}s.json")
+                size = natural_text(case.quantity).replace(",", "")
+                names.append(f"state-{in_file_name(case.symbol)}-{size}-{case.horizon:g}s.json")
         played = perform_plays(tasks, backend=where, cache=cache)
         states = [write_json(folder / name, tables.state) for name, tables in zip(names, played, strict=True)]
         return [*result.write(folder), *states]
@@ -228,7 +229,7 @@ def _cache(kept: str | os.PathLike[str]) -> PlayCache:
 
 def _listed(name: str, value: Any) -> Any:
     """Return the value of a field, as a list if the field takes lists."""
-    lists = ("symbols", "shares", "horizons", "routers")
+    lists = ("symbols", "quantities", "horizons", "routers")
     return config_list(list(value) if isinstance(value, tuple) else value) if name in lists else value
 
 

@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from riskroute.core.text import price_text
+from riskroute.core.instrument import natural_text
 from riskroute.study.case import CaseEstimate
 from riskroute.study.examples import OrderExample
 
@@ -160,8 +160,8 @@ def bar_chart(title: str, unit: str, names: Sequence[str], bars: Mapping[str, Se
         for series, colour in colours.items():
             value = bars[series][k]
             wide = (_WIDTH - left - 50) * value / most
-            parts.append(_box(left, y, wide, 9, colour, hover=f"{series}, {name}: {value:,.0f} {unit}"))
-            parts.append(_text(left + wide + 4, y + 9, f"{value:,.0f}", size=10.5))
+            parts.append(_box(left, y, wide, 9, colour, hover=f"{series}, {name}: {natural_text(value)} {unit}"))
+            parts.append(_text(left + wide + 4, y + 9, natural_text(value), size=10.5))
             y += 11
         y += 8
     parts.append(_text((left + _WIDTH) / 2, y + 12, unit, anchor="middle", fill=_FAINT))
@@ -267,18 +267,19 @@ def grid_chart(title: str, unit: str, down: str, across: str, cells: Mapping[tup
 
 
 def svg_book_chart(title: str, example: OrderExample) -> str:
-    """Draw the displayed shares and an order's fills, one row per price."""
+    """Draw the displayed quantities and an order's fills, one row per price."""
+    named, price_text = example.instrument.named, example.instrument.price_text
     prices = sorted({*(one.price for one in example.levels), *(one.price for one in example.fills)}, reverse=True)
     venues = sorted({one.venue for one in example.levels})
     colours = {name: _PALETTE[min(k, len(_PALETTE) - 1)] for k, name in enumerate(venues)}
     kinds = {KIND_NAMES[kind]: _KINDS[kind] for kind in KIND_NAMES if any(one.kind == kind for one in example.fills)}
-    left, right = 54.0, 224.0
-    most = max(sum(one.shares for one in example.levels if one.price == price) for price in prices) or 1
+    left, right = max(54.0, 12.0 + 6.4 * max(len(price_text(price)) for price in prices)), 224.0
+    most = max(sum(one.quantity for one in example.levels if one.price == price) for price in prices) or 1
     unit = (right - left) / most
     parts = [
-        _text(left - 6, 12, "price $", anchor="end", size=11, fill=_FAINT),
-        _text(left, 12, "shares displayed", size=11, fill=_FAINT),
-        _text(right + 10, 12, "shares traded", size=11, fill=_FAINT),
+        _text(left - 6, 12, "price", anchor="end", size=11, fill=_FAINT),
+        _text(left, 12, f"{example.instrument.quantity} displayed", size=11, fill=_FAINT),
+        _text(right + 10, 12, f"{example.instrument.quantity} traded", size=11, fill=_FAINT),
     ]
     y, side = 18.0, "ask"
     for price in prices:
@@ -290,15 +291,16 @@ def svg_book_chart(title: str, example: OrderExample) -> str:
         parts.append(_text(left - 6, y + 13, price_text(price), anchor="end", size=11.5))
         x = left
         for one in levels:
-            hover = f"{one.venue}: {one.shares:,} shares at {price_text(price)}"
+            hover = f"{one.venue}: {named(one.quantity)} at {price_text(price)}"
             edge = {"stroke": "#ffffff", "stroke_width": "0.6"}
-            parts.append(_box(x, y + 3, unit * one.shares, 12, colours[one.venue], hover=hover, **edge))
-            x += unit * one.shares
+            parts.append(_box(x, y + 3, unit * one.quantity, 12, colours[one.venue], hover=hover, **edge))
+            x += unit * one.quantity
         for k, fill in enumerate(fills):
-            hover = f"{KIND_NAMES[fill.kind]}, {fill.place}: {fill.shares:,} shares at {price_text(price)}"
+            hover = f"{KIND_NAMES[fill.kind]}, {fill.place}: {named(fill.quantity)} at {price_text(price)}"
             parts.append(_disc(right + 14, y + 9 + 18 * k, _KINDS[fill.kind], hover=hover))
-            label = _cut(f"{fill.shares:,} {fill.place}", _WIDTH - right - 24)
-            parts.append(_text(right + 22, y + 13 + 18 * k, label, size=11.5))
+            number = f"{natural_text(fill.quantity)} "
+            place = _cut(fill.place, max(_WIDTH - right - 24 - _text_width(number), 12.0))
+            parts.append(_text(right + 22, y + 13 + 18 * k, number + place, size=11.5))
         y += 18.0 * max(len(fills), 1)
     parts.append(_text(_MARGIN, y + 14, "asks above the dashed line, bids below", size=11, fill=_FAINT))
     legend, y = _legend(colours, kinds, y + 32)

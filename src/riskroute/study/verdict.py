@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from riskroute.core.text import dollars_text, fixed_text, rounds_to_zero, words_list
+from riskroute.core.text import fixed_text, money_text, rounds_to_zero, words_list
 from riskroute.study.candidates import CLAIRVOYANT, FITTED
 from riskroute.study.config import StudyConfig
 from riskroute.study.router_comparison import RouterComparison
@@ -62,7 +62,7 @@ def _queues(found: RouterComparison, router: str) -> str:
 def no_verdict_text(share: float, *, synthetic: bool) -> str:
     """Explain a missing verdict: too much of the volume is priced by an estimate."""
     remedy = "Use smaller orders." if synthetic else "Import more levels or use smaller orders."
-    return f"{share:.0%} of the shares are beyond the recorded depth and priced by an estimate. {remedy}"
+    return f"{share:.0%} of the volume is beyond the recorded depth and priced by an estimate. {remedy}"
 
 
 def footprint_verdict(depth: float, volume: float | None, block_minutes: float) -> str:
@@ -85,8 +85,8 @@ def case_verdict(case: StudyCase, config: StudyConfig, *, pooled: bool = False, 
     """Return the verdict for one symbol, size and deadline; for pooled symbols, its opening sentences."""
     deadline = f"with a {case.horizon:g}-second deadline" if case.horizon else "for immediate execution"
     orders = {"buy": "buy orders", "sell": "sell orders"}.get(config.side, "orders")
-    shares = f"{case.shares:,} shares of {case.symbol}" if case.symbol else f"{case.shares:,} shares"
-    which = f"{orders} of {shares} {deadline}{' on synthetic days' if synthetic else ''}"
+    size = f"{case.size} of {case.symbol}" if case.symbol else case.size
+    which = f"{orders} of {size} {deadline}{' on synthetic days' if synthetic else ''}"
     begin = "All symbols pooled: " if pooled else ""
     if not case.verdict:
         text = f"no verdict for {which}: {no_verdict_text(case.estimated_share, synthetic=synthetic)}"
@@ -96,7 +96,7 @@ def case_verdict(case: StudyCase, config: StudyConfig, *, pooled: bool = False, 
         return " ".join(parts)
     if case.estimated_share > 0:
         much = f"{case.estimated_share:.1%}" if case.estimated_share >= 0.0005 else "Less than 0.1%"
-        parts.append(f"{much} of the shares are beyond the recorded depth and priced by an estimate.")
+        parts.append(f"{much} of the volume is beyond the recorded depth and priced by an estimate.")
     if queues := _queues(case.comparison, case.chosen):
         parts.append(queues.strip())
     if case.saving is not None:
@@ -125,7 +125,7 @@ def _verdict(case: StudyCase) -> str:
         tested = "" if found.p_value is None else f"; {_p(found.p_value)} by Hansen's test over all routers"
         return (
             f"On {judged} it saved {_saved(saving.bps.mean)} bps per order against the benchmark rule {bar} "
-            f"({_interval(saving.bps)}{tested}): {_dollars(saving)}."
+            f"({_interval(saving.bps)}{tested}){_amounts(saving, case.currency)}."
         )
     if saving is None:
         if case.reason == "no headroom":
@@ -139,7 +139,7 @@ def _verdict(case: StudyCase) -> str:
         more = fixed_text(-saving.bps.mean)
         moved = f"cost {more} bps per order more than {bar} ({_interval(saving.bps.negated)})"
     if case.reason in ("chance", "riskier", "queues"):
-        moved += f": {_dollars(saving)}"
+        moved += _amounts(saving, case.currency)
     detectable = saving.detectable_bps
     power = "" if detectable is None else f" (minimum detectable saving {fixed_text(detectable)} bps)"
     objectives = [fixed_text(found.routers[name].objective_bps) for name in (case.chosen, bar)]
@@ -159,14 +159,14 @@ def _saved(bps: float) -> str:
     return "less than 0.01" if rounds_to_zero(bps) else fixed_text(bps)
 
 
-def _dollars(saving: CaseSaving) -> str:
-    each, many = saving.dollars_per_order, saving.dollars_per_1000_orders
-    text = f"{dollars_text(each.mean)} per order"
+def _amounts(saving: CaseSaving, currency: str) -> str:
+    each, many = saving.amount_per_order, saving.amount_per_1000_orders
+    text = f": {money_text(each.mean, currency)} per order" if each is not None else ""
     if many is None:
         return text
-    text += f", {dollars_text(many.mean)} per 1,000 orders"
+    text += f", {money_text(many.mean, currency)} per 1,000 orders"
     if many.low is not None and many.high is not None:
-        text += f" ({dollars_text(many.low)} to {dollars_text(many.high)})"
+        text += f" ({money_text(many.low, currency)} to {money_text(many.high, currency)})"
     return text
 
 
@@ -240,7 +240,7 @@ def _assumptions(case: StudyCase, config: StudyConfig) -> str:
     presence, adverse = ([getattr(point, name) for point in surface.points] for name in ("presence", "adverse"))
     against = f" against {surface.against}" if surface.against != case.comparison.bar else ""
     return (
-        f"{text} Dark pools are assumptions too: with {min(presence):g} to {max(presence):g} times the shares and "
+        f"{text} Dark pools are assumptions too: with {min(presence):g} to {max(presence):g} times the liquidity and "
         f"{min(adverse):g} to {max(adverse):g} times the adverse selection, {surface.router} saved "
         f"{fixed_text(min(means), 2)} to {fixed_text(max(means), 2)} bps{against} ({surface.orders:,} orders each"
         f"{_significance(surface)})."
@@ -254,4 +254,4 @@ def _significance(surface: CaseDarkSurface) -> str:
     if len(points) == len(surface.points):
         return ", significant nowhere"
     factors = [f"{presence:g}" for presence in dict.fromkeys(point.presence for point in points)]
-    return f", not always significant with {words_list(factors)} times the shares"
+    return f", not always significant with {words_list(factors)} times the liquidity"

@@ -126,11 +126,16 @@ def test_a_model_of_units_is_the_model_of_coins(tmp_path: Path) -> None:
         polars.DataFrame(columns).write_parquet(path)
         import_files([path], out, ReadingOptions(zone="UTC"))
         found = calibrate(
-            RecordingStore(out), "C", quantities=[1, 5, 9], window=TimeWindow(dt.time(11), dt.time(12), 30)
+            RecordingStore(out),
+            "C",
+            quantities=[Decimal(unit) * units for units in (1, 5, 9)],
+            window=TimeWindow(dt.time(11), dt.time(12), 30),
         )
-        assert (found.config["unit"], found.config["zone"]) == (unit, "UTC")
+        assert (found.config["instrument"]["unit"], found.config["zone"]) == (unit, "UTC")
+        assert found.config["quantities"] == pytest.approx([factor, 5 * factor, 9 * factor])
         models.append(found.models[0])
-    np.testing.assert_allclose(models[0].mean, models[1].mean, rtol=1e-6, atol=1e-12)
+    # coefficients are per coin and per squared coin
+    np.testing.assert_allclose(models[0].mean, np.array(models[1].mean) * (0.1, 0.01), rtol=1e-6, atol=1e-12)
     assert models[0].mean[0] == pytest.approx(-0.05)
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any, ClassVar
 from unittest import mock
 
 import msgspec
 
+from riskroute.live.http.views import encode_view, natural_decision
 from riskroute.live.limits import Limits
 from riskroute.live.log.interface import NO_CHAIN, Log, LogHead, LogRow, check_links, log_row_events, verify_chain
 from riskroute.live.log.recovery import replay_log, verify_log
@@ -15,7 +17,7 @@ from riskroute.live.state import fold
 from riskroute.live.state.archive import OrderArchive
 from riskroute.live.state.events import Accepted, AnyEvent, Halted, Intended, Reported, Resumed, Settled
 from riskroute.live.state.fold import apply
-from riskroute.live.state.orders import ChildOrder, ExecutionReport, ParentOrder
+from riskroute.live.state.orders import ChildOrder, ExecutionReport, ParentOrder, minimum_units
 from riskroute.live.state.trading_state import TradingState, encode_trading_state
 from riskroute.routers.router import Router
 from simulated_service.venues import Venue, fills, shares
@@ -113,11 +115,13 @@ class Checks:
             raise BrokenGuaranteeError(f"the child {child.id} is sent after a halt")
         order, _ = self.durable.accepted[child.parent]
         mid = self.durable.state.parents[child.parent].mid
-        worst = self.limits.worst_price(mid, order.sign)
+        worst = self.limits.worst_price(mid // order.scale.unit, order.sign)
         if order.limit is not None:
             worst = min(worst, order.limit) if order.sign > 0 else max(worst, order.limit)
         if child.limit is None or order.sign * child.limit > order.sign * worst:
             raise BrokenGuaranteeError(f"the limit of the child {child.id} is beyond the collar")
+        if child.quantity < minimum_units(order.terms, mid):
+            raise BrokenGuaranteeError(f"the child {child.id} is smaller than its venue accepts")
 
     def on_arrival(self, child: ChildOrder, again: bool) -> None:
         """Check a child that arrives at its venue."""
@@ -139,7 +143,8 @@ class Checks:
         """Check a decision that a client gets."""
         if key not in self.durable.accepted:
             raise BrokenGuaranteeError(f"the order {key} is answered before it is durable")
-        plain = msgspec.to_builtins(self.durable.accepted[key][1])
+        order, made = self.durable.accepted[key]
+        plain = json.loads(encode_view(natural_decision(made, order.instrument)))
         if plain != decision:
             raise BrokenGuaranteeError(f"the order {key} is answered with another decision than that of the log")
         before = self.answered.setdefault(key, decision)

@@ -11,6 +11,10 @@ VENUES = ("A", "B", "C")
 POOLS = ("P", "Q")
 PLACES = VENUES + POOLS
 SYMBOLS = ("ONE", "TWO")
+INSTRUMENTS = {  # fields by symbol: shares, and a contract with fractions, a multiplier and a minimum
+    "ONE": {"protection": "reg-nms"},
+    "TWO": {"unit": "0.01", "multiplier": 50, "minimum_quantity": "0.05", "quantity": "contracts"},
+}
 
 # Manners of a client: waits for its answer; leaves after sending; sends in small pieces; sends a part and nothing more.
 MANNERS = ("waits", "leaves", "slow", "half-open")

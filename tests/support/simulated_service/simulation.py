@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import datetime as dt
 import gc
 import json
 import logging
@@ -28,6 +29,7 @@ from riskroute.live import engine as engine_module
 from riskroute.live import service as service_module
 from riskroute.live.background import RefitWorker
 from riskroute.live.config import LiveConfig, token_hash
+from riskroute.live.fees import LiveFees
 from riskroute.live.http import api, server
 from riskroute.live.learner import Learner
 from riskroute.live.log.interface import Log
@@ -48,7 +50,7 @@ from riskroute.routers.rules import DarkFirstPostRule, RestEvenRule
 from simulated_service.checks import BrokenGuaranteeError, Checks, difference
 from simulated_service.disk import SimulatedDisk, SimulatedLog, SimulatedStateStore
 from simulated_service.network import Answer, Connection, Network, SimulatedLoop, read_answer, request
-from simulated_service.scenario import PLACES, POOLS, SYMBOLS, VENUES, Fault, Order, Scenario
+from simulated_service.scenario import INSTRUMENTS, PLACES, POOLS, VENUES, Fault, Order, Scenario
 from simulated_service.scheduler import NANO, NEVER, Crash, Process, Scheduler, Thread, active
 from simulated_service.standard_library import refit_faults, stand_ins
 from simulated_service.venues import Line, Venue
@@ -148,8 +150,17 @@ class Simulation:
         faults = Faults(
             scenario.reject, scenario.partial, scenario.duplicate, scenario.disorder, scenario.silence, scenario.lost
         )
-        fees = dict.fromkeys(VENUES, (3000000, -2000000)) | dict.fromkeys(POOLS, (1000000, 1000000))
-        market = SimulatedMarket(self.books, scenario.seed, dict.fromkeys(POOLS, 200), 1.0, fees)
+        stated = dict.fromkeys(VENUES, ("3 bps", "-2 bps")) | dict.fromkeys(POOLS, ("1 bps", "1 bps"))
+        known = LiveFees(stated)
+        hidden = dict.fromkeys(POOLS, 200.0)
+        market = SimulatedMarket(
+            self.books,
+            scenario.seed,
+            hidden,
+            1.0,
+            lambda place, one: known.of(place, one, dt.date.max),
+            self.config.instruments,
+        )
         self.venues = {
             name: Venue(
                 self.timer,
@@ -182,9 +193,9 @@ class Simulation:
         given: dict[str, Any] = {
             "log": {"path": str(self.folder / "live.sqlite"), "snapshot_every": self.scenario.snapshot_every},
             "router": {"refit_every": self.scenario.refit_every},
-            "venues": {name: {"taker": 0.003, "maker": -0.002} for name in VENUES},
-            "pools": {name: {"fee": 0.001} for name in POOLS},
-            "instruments": {name: {} for name in SYMBOLS},
+            "venues": {name: {"taker": "3 bps", "maker": "-2 bps"} for name in VENUES},
+            "pools": {name: {"fee": "1 bps"} for name in POOLS},
+            "instruments": INSTRUMENTS,
             "tokens": {name: {"hash": token_hash(token), "scopes": [name]} for name, token in TOKENS.items()},
             "halt_file": str(self.folder / "HALT"),
             "patience_seconds": PATIENCE,
@@ -449,16 +460,22 @@ class Simulation:
         self.placing -= 1
 
     def _order_body(self, order: Order, deadline: int) -> bytes:
+        instrument = self.config.instruments[order.symbol]
+
+        def natural(levels: tuple[tuple[int, int], ...]) -> list[tuple[float, float]]:
+            return [(price / NANO, float(instrument.natural(size))) for price, size in levels]
+
         quotes = [
-            {"venue": one.venue, "at": one.at, "bids": one.bids, "asks": one.asks} for one in self.books(order.symbol)
+            {"venue": one.venue, "at": one.at, "bids": natural(one.bids), "asks": natural(one.asks)}
+            for one in self.books(order.symbol)
         ]
-        limit = {"limit": 1003 * NANO // 100 if order.side == "buy" else 997 * NANO // 100} if order.limit else {}
+        limit = {"limit": 10.03 if order.side == "buy" else 9.97} if order.limit else {}
         return json.dumps(
             {
                 "key": f"order {order.number}",
                 "symbol": order.symbol,
                 "side": order.side,
-                "quantity": order.quantity,
+                "quantity": str(instrument.natural(order.quantity)),
                 "deadline": deadline,
                 "quotes": quotes,
                 **limit,

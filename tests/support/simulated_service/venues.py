@@ -10,7 +10,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from riskroute.live.state.orders import ChildOrder, ExecutionReport, ReportKind
+from riskroute.live.state.orders import ChildOrder, ExecutionReport, ReportKind, amount_scale, terms_of
 from riskroute.live.venues.gateway import ReportSink
 from riskroute.live.venues.simulated import SimulatedVenue, _VenueChild
 from simulated_service.scheduler import Scheduler, SimpleQueue, Thread
@@ -176,10 +176,11 @@ def shares(venue: Venue) -> dict[str, list[int]]:
     totals: dict[str, list[int]] = {}
     for there in venue.children.values():
         total = totals.setdefault(there.child.symbol, [0, 0, 0])
+        unit = amount_scale(terms_of(venue.market._instrument(there.child.symbol))).unit  # type: ignore[attr-defined]
         sign = 1 if there.child.side == "buy" else -1
         for one in fills(there):
             total[0] += sign * one.quantity
-            total[1] -= sign * one.quantity * one.price
+            total[1] -= sign * one.quantity * one.price * unit
             total[2] += one.fee
     return totals
 

@@ -30,7 +30,14 @@ from riskroute.live.background import BackgroundThread
 from riskroute.live.http.connections import Connections
 from riskroute.live.http.requests import HaltRequest, OrderRequest, QuotesRequest, ShadowRequest, decode_request
 from riskroute.live.http.streams import EventStream, EventStreams
-from riskroute.live.http.views import MetricsView, order_view, positions_view, state_view
+from riskroute.live.http.views import (
+    MetricsView,
+    encode_view,
+    natural_decision,
+    order_view,
+    positions_view,
+    state_view,
+)
 from riskroute.live.ledger import LOGGER
 from riskroute.live.log.interface import public_log_message
 from riskroute.live.service import Service
@@ -136,7 +143,7 @@ class OrderApi:
     def __init__(self, service: Service) -> None:
         self._service = service
         self.body_bytes = service.config.body_bytes
-        self._done: deque[tuple[_Respond, Future[Decision]]] = deque()  # orders to answer
+        self._done: deque[tuple[_Respond, str, Future[Decision]]] = deque()  # orders to answer, with their symbols
         self._woken = False  # whether the event loop is about to answer them
 
     def authorises(self, header: bytes) -> bool:
@@ -147,7 +154,8 @@ class OrderApi:
     def handle(self, body: bytes, respond: _Respond) -> None:
         """Submit the order in ``body``; later call ``respond`` with status and body of the answer in the event loop."""
         try:
-            decision = self._service.submit(decode_request(body, OrderRequest, "an order"))
+            order = decode_request(body, OrderRequest, "an order")
+            decision = self._service.submit(order)
         except Exception as error:
             _refuse_order(error, respond)
             return
@@ -155,7 +163,7 @@ class OrderApi:
 
         def on_done(done: Future[Decision]) -> None:
             # A commit completes many orders at a time: they share one wake-up of the loop, which is a system call.
-            self._done.append((respond, done))
+            self._done.append((respond, order.symbol, done))
             if not self._woken:  # read after the append and reset before the queue is emptied, so no result is missed
                 self._woken = True
                 with suppress(RuntimeError):  # the loop is closed, and no request waits
@@ -166,9 +174,9 @@ class OrderApi:
     def _answer_done(self) -> None:
         self._woken = False
         while self._done:
-            respond, done = self._done.popleft()
+            respond, symbol, done = self._done.popleft()
             if (error := done.exception()) is None:
-                respond(200, msgspec.json.encode(done.result()))
+                respond(200, encode_view(natural_decision(done.result(), self._service.config.instruments[symbol])))
             else:
                 _refuse_order(error, respond)
 
@@ -179,7 +187,7 @@ def _refuse_order(error: BaseException, respond: _Respond) -> None:
 
 
 def _json(value: Any, status: int = 200) -> Response:
-    return Response(msgspec.json.encode(value), status, media_type="application/json")
+    return Response(encode_view(value), status, media_type="application/json")
 
 
 def _refusal(status: int, sentence: str, headers: Mapping[str, str] | None = None) -> Response:
@@ -198,7 +206,8 @@ async def _on_http_error(request: Request, error: Exception) -> Response:
 async def _post_order(call: _Call) -> Response:
     """Accept an order and return its decision."""
     order = decode_request(await call.body(), OrderRequest, "an order")
-    return _json(await asyncio.wrap_future(call.service.submit(order)))
+    decision = await asyncio.wrap_future(call.service.submit(order))
+    return _json(natural_decision(decision, call.service.config.instruments[order.symbol]))
 
 
 async def _post_shadow_order(call: _Call) -> Response:

@@ -26,18 +26,20 @@ _ORDER: dict[str, Any] = {
     "side": "buy",
     "quantity": 500,
     "deadline": 1794850005000000000,
-    "quotes": [
-        {"venue": "NYSE", "at": 1794850000000000000, "bids": [[10000000000, 900]], "asks": [[10020000000, 700]]}
-    ],
+    "quotes": [{"venue": "NYSE", "at": 1794850000000000000, "bids": [[10.00, 900]], "asks": [["10.02", "700"]]}],
 }
 _EXAMPLES: dict[str, Any] = {
     "/orders": _ORDER,
     "/shadow/orders": {
         "order": _ORDER,
         "arrived": 1794850000000000000,
-        "children": [{"kind": "take", "place": "NYSE", "sent": 500, "filled": 500, "price": 10020000000}],
+        "children": [{"kind": "take", "place": "NYSE", "sent": 500, "filled": 500, "price": 10.02, "fee": 1.5}],
     },
-    "/quotes": {"symbol": "DEMO", "quotes": _ORDER["quotes"], "trades": []},
+    "/quotes": {
+        "symbol": "DEMO",
+        "quotes": _ORDER["quotes"],
+        "trades": [{"venue": "NYSE", "side": "bid", "price": 10.0, "quantity": 400, "at": 1794850000000000000}],
+    },
     "/halt": {"reason": "prices look wrong"},
 }
 _ANSWERS: dict[tuple[str, str], type] = {("POST", "/orders"): Decision, ("POST", "/shadow/orders"): ShadowComparison}
@@ -70,7 +72,10 @@ def openapi_json() -> bytes:
         "info": {
             "title": "riskroute live",
             "version": __version__,
-            "description": "Money is in 1e-9 dollars, times are nanoseconds since 1970, quantities are whole shares.",
+            "description": (
+                "Prices, quantities and amounts are natural numbers, exact in both directions; requests may give them "
+                "as JSON numbers or as text. Amounts are in the quote currency, times are nanoseconds since 1970."
+            ),
         },
         "paths": paths,
         "components": {"schemas": components, "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}},
@@ -80,8 +85,17 @@ def openapi_json() -> bytes:
 
 
 def _narrow(schema: Any) -> None:
+    """Replace the bounds of integers in decoding by the ranges of valid values, and describe exact numbers."""
     if isinstance(schema, dict) and "range" in schema:
         schema["minimum"], schema["maximum"] = schema.pop("range")
+    if isinstance(schema, dict) and "number" in schema:
+        bounds = schema.pop("number")
+        number: dict[str, Any] = {"type": "number"}
+        if bounds is not None:
+            number["minimum"], number["maximum"] = bounds
+        schema["anyOf"] = [number, {"type": "string", "format": "decimal"}]
+    if isinstance(schema, dict) and schema.get("format") == "decimal" and schema.get("type") == "string":
+        return
     for part in schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ():
         _narrow(part)
 

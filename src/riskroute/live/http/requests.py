@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import re
+import time
+from collections.abc import Callable
 from contextlib import suppress
-from decimal import Decimal, InvalidOperation
+from decimal import Context, Decimal, Inexact, InvalidOperation, Overflow
+from functools import lru_cache
 from typing import Annotated, Any, Literal, TypeVar
+from zoneinfo import ZoneInfo
 
 import msgspec
 
 from riskroute.core.errors import InputError, MalformedRequestError
+from riskroute.core.instrument import LARGEST_QUANTITY, Instrument, decimal_text
 from riskroute.core.text import one_line_error, shown
-from riskroute.live.config import InstrumentConfig, LiveConfig, nano
-from riskroute.live.limits import LARGEST_FEE, LARGEST_PRICE, LARGEST_QUANTITY
-from riskroute.live.state.orders import NANO, MarketTrade, ParentOrder, PoolQuote, Record, VenueQuote
+from riskroute.live.config import LiveConfig
+from riskroute.live.fees import PlaceFees, quoted_fee
+from riskroute.live.limits import LARGEST_PRICE, LARGEST_SIZE
+from riskroute.live.state.orders import NANO, MarketTrade, ParentOrder, PoolQuote, Record, VenueQuote, terms_of
 
 Int = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+_EXACT = Context(prec=60, traps=[Inexact, InvalidOperation, Overflow])  # raises instead of rounding
+_divide, _multiply, _integral = _EXACT.divide, _EXACT.multiply, _EXACT.to_integral_exact
+_ZERO = Decimal(0)  # a constant, since a comparison with an integer takes twice as long
+_ENCODER = msgspec.json.Encoder(decimal_format="number")
 
 
 def _range(least: int, most: int) -> msgspec.Meta:
@@ -24,13 +35,16 @@ def _range(least: int, most: int) -> msgspec.Meta:
     return msgspec.Meta(extra_json_schema={"range": (least, most)})
 
 
+def _above(most: int) -> msgspec.Meta:
+    return msgspec.Meta(extra_json_schema={"number": (0, most)})
+
+
+Number = int | Decimal  # JSON numbers, or the same as text, decoded exactly
 _Time = Annotated[Int, _range(1, 2**63 - 1)]
-_Price = Annotated[Int, _range(1, LARGEST_PRICE)]
-_Shares = Annotated[Int, _range(1, LARGEST_QUANTITY)]
-_Fee = Annotated[Int, _range(-LARGEST_FEE, LARGEST_FEE)]
-_Levels = Annotated[
-    tuple[tuple[_Price, Annotated[Int, _range(0, 10**12)]], ...], msgspec.Meta(extra_json_schema={"maxItems": 100})
-]
+_Price = Annotated[Number, _above(LARGEST_PRICE // NANO)]
+_Quantity = Annotated[Number, _above(LARGEST_QUANTITY)]
+_Amount = Annotated[Number, msgspec.Meta(extra_json_schema={"number": None})]
+_Levels = Annotated[tuple[tuple[_Price, _Quantity], ...], msgspec.Meta(extra_json_schema={"maxItems": 100})]
 
 
 class _RequestRecord(Record, frozen=True, omit_defaults=True):
@@ -38,17 +52,17 @@ class _RequestRecord(Record, frozen=True, omit_defaults=True):
 
 
 class _VenueBook(_RequestRecord, frozen=True):
-    """The book of a venue at a time (ns since 1970): prices (1e-9 dollars) with sizes, best first.
+    """The book of a venue: prices with sizes, best first, and its time (ns since 1970).
 
-    The fees per share (1e-9 dollars) default to the configured ones.
+    Fees are texts such as ``0.0030 per share`` or ``10 bps``, or numbers per share; default: the configured ones.
     """
 
     venue: str
     at: _Time
     bids: _Levels = ()
     asks: _Levels = ()
-    taker: _Fee | None = None
-    maker: _Fee | None = None
+    taker: int | float | str | None = None
+    maker: int | float | str | None = None
 
 
 class OrderRequest(_RequestRecord, frozen=True):
@@ -57,7 +71,7 @@ class OrderRequest(_RequestRecord, frozen=True):
     key: Annotated[str, msgspec.Meta(extra_json_schema={"minLength": 1, "maxLength": 200})]
     symbol: Annotated[str, msgspec.Meta(extra_json_schema={"minLength": 1, "maxLength": 32})]
     side: Literal["buy", "sell"]
-    quantity: _Shares
+    quantity: _Quantity
     deadline: _Time
     quotes: tuple[_VenueBook, ...] = ()
     limit: _Price | None = None
@@ -67,14 +81,14 @@ class OrderRequest(_RequestRecord, frozen=True):
 
 
 class ExecutedChildRequest(_RequestRecord, frozen=True):
-    """A finished child order of another router: price per share and total fee in 1e-9 dollars, times in Unix ns."""
+    """A finished child of another router: average price and total fee, times in ns since 1970."""
 
     kind: Literal["dark", "dark_rest", "limit", "take", "sweep"]
     place: str
-    sent: Int
-    filled: Int
-    price: Int = 0
-    fee: Int = 0
+    sent: _Quantity
+    filled: _Quantity
+    price: _Price = 0
+    fee: _Amount = 0
     sent_at: Int = 0
     last_fill: Int = 0
     done_at: Int = 0
@@ -89,12 +103,12 @@ class ShadowRequest(_RequestRecord, frozen=True):
 
 
 class _PublicTrade(_RequestRecord, frozen=True):
-    """A public trade: price in 1e-9 dollars, time in ns since 1970, side of the resting order."""
+    """A public trade: time in ns since 1970, side of the resting order."""
 
     venue: str
     side: Literal["bid", "ask"]
     price: _Price
-    shares: _Shares
+    quantity: _Quantity
     at: _Time
 
 
@@ -124,14 +138,15 @@ def decode_request(body: bytes, kind: type[Kind], what: str) -> Kind:
             if not str(error).startswith("Expected `int`, got `float`"):
                 raise
             msgspec.json.decode(body)  # Python's decoder also accepts what is not JSON, such as NaN
-            return msgspec.convert(_plain_values(body), kind)  # 24.0 is an integer too
+            return msgspec.json.decode(_ENCODER.encode(_plain_values(body)), type=kind)  # 24.0 is an integer too
     except msgspec.ValidationError as error:
         raise MalformedRequestError(_explanation(str(error), what)) from None
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise MalformedRequestError(f"{what} must be JSON, was not: {one_line_error(error)}") from None
     # Python's decoder takes longer than the order itself, so it runs only if a field may be repeated. An encoded record
-    # has as many quotation marks as its body only if no field is repeated, default or unknown: see `_RequestRecord`.
-    if b"\\" in body or body.count(b'"') != msgspec.json.encode(decoded).count(b'"'):
+    # has as many quotation marks as its body only if no field is repeated, default or unknown, and no number is text:
+    # see `_RequestRecord`.
+    if b"\\" in body or body.count(b'"') != _ENCODER.encode(decoded).count(b'"'):
         _plain_values(body)
     return decoded
 
@@ -149,12 +164,12 @@ def _plain_values(body: bytes) -> Any:
     return json.loads(body, object_pairs_hook=once, parse_float=_number)
 
 
-def _number(text: str) -> int | float:
-    """Return a whole number below 1e20, such as 24.0 or 1e3, as an exact integer, and any other number as a float."""
+def _number(text: str) -> int | float | Decimal:
+    """Return a whole number such as 24.0 or 1e3 below 1e20 as an exact integer, others as exact decimals."""
     with suppress(InvalidOperation):  # the exponent is too long for a Decimal
         number = Decimal(text)
-        if number.adjusted() < 20 and number == number.to_integral_value():
-            return int(number)
+        whole = number.adjusted() < 20 and number == number.to_integral_value()
+        return int(number) if whole else number
     return float(text)
 
 
@@ -162,7 +177,12 @@ def _explanation(error: str, what: str) -> str:
     text, _, path = error.partition(" - at `$")
     field = re.sub(r"\[(\d*|\.\.\.)\]", r".\1", path.strip("`.")).strip(".") or what
     if found := re.fullmatch(r"Expected `(.+)`, got `(.+)`", text):
-        return f"{field} must be of type {found[1]}, was {found[2]}"
+        expected = {"int | decimal": "a number", "int | float | str | null": "a fee"}.get(
+            found[1], f"of type {found[1]}"
+        )
+        return f"{field} must be {expected}, was {found[2]}"
+    if text == "Invalid decimal string":
+        return f"{field} must be a number, was another text"
     if found := re.fullmatch(r"Expected `int` ([<>]=) (-?\d+)", text):
         return f"{field} must be {'at most' if found[1] == '<=' else 'at least'} {found[2]}"
     if found := re.fullmatch(r"Object missing required field `(.+)`(?:.*)", text):
@@ -183,36 +203,112 @@ def _explanation(error: str, what: str) -> str:
     return f"{field} is invalid: {one_line_error(text)}"
 
 
-class RequestParser:
-    """Convert requests to orders and quotes, adding lots, ticks, fees and pools from the configuration."""
+class _Steps:
+    """Counts the steps of numbers from 0 to ``most`` steps; ``per_one`` are those of 1, None if no finite decimal."""
 
-    def __init__(self, config: LiveConfig) -> None:
-        self._config = config
-        self._fees = {name: (nano(venue.taker), nano(venue.maker)) for name, venue in config.venues.items()}
-        self._pools = tuple(
-            PoolQuote(pool=name, fee=nano(pool.fee), improvement=pool.improvement)
-            for name, pool in config.pools.items()
-        )
+    def __init__(self, step: Decimal, most: int) -> None:
+        self.step, self.most = step, most * step
+        try:
+            self.per_one: Decimal | None = _EXACT.divide(1, step)
+        except ArithmeticError:
+            self.per_one = None
+        whole = self.per_one is not None and self.per_one % 1 == 0
+        self.whole, self.most_whole = (int(self.per_one or 0), int(self.most)) if whole else (0, -1)
+
+    def count(self, name: str, value: Number) -> int:
+        """Return how many steps a number has; raise `InputError` if it is no multiple of a step."""
+        if type(value) is int and 0 <= value <= self.most_whole:
+            return value * self.whole
+        try:
+            if _ZERO <= value <= self.most:
+                per_one = self.per_one
+                steps = _divide(value, self.step) if per_one is None else _multiply(value, per_one)
+                return int(_integral(steps))
+        except ArithmeticError:  # not finite, or no multiple
+            pass
+        expected = f"a multiple of {decimal_text(self.step)} from 0 to {decimal_text(self.most)}"
+        raise InputError(f"{name} must be {expected}, was {_shown(value)}")
+
+
+_steps = lru_cache(4096)(_Steps)
+_PRICES = _steps(Decimal(1).scaleb(-9), LARGEST_PRICE)
+
+
+def _shown(value: Number) -> str:
+    exact = Decimal(value)
+    return decimal_text(exact) if exact.is_finite() and abs(exact.adjusted()) < 40 else shown(str(exact)[:60])
+
+
+def requested_units(name: str, quantity: Number, instrument: Instrument) -> int:
+    """Return a natural quantity in units; raise `InputError` if it is no multiple of the unit, or too large."""
+    return _steps(instrument.unit, LARGEST_QUANTITY).count(name, quantity)
+
+
+def requested_price(name: str, price: Number) -> int:
+    """Return a price, or an amount of money, in 1e-9; raise `InputError` if it has more digits, or is too large."""
+    return _PRICES.count(name, price)
+
+
+def _levels(
+    side: str, levels: tuple[tuple[Number, Number], ...], instrument: Instrument
+) -> tuple[tuple[int, int], ...]:
+    price, size = _PRICES.count, _steps(instrument.unit, LARGEST_SIZE).count
+    price_name, size_name = f"price of {side}", f"size of {side}"
+    return tuple([(price(price_name, one), size(size_name, some)) for one, some in levels])
+
+
+def _in_units(features: dict[str, float], instrument: Instrument) -> dict[str, float]:
+    """Return features with outflows in units per second instead of natural quantities."""
+    return {
+        name: value / instrument.unit_size if name.startswith("outflow ") else value for name, value in features.items()
+    }
+
+
+def _local(stamp: int, instrument: Instrument) -> str:
+    moment = dt.datetime.fromtimestamp(stamp // NANO, ZoneInfo(instrument.zone))
+    return f"{moment:%Y-%m-%d %H:%M:%S} {instrument.zone}"
+
+
+class RequestParser:
+    """Converts requests to orders and quotes: to units and 1e-9, with the fees and pools of the configuration."""
+
+    def __init__(self, config: LiveConfig, clock: Callable[[], int] = time.time_ns) -> None:
+        self._config, self._clock = config, clock
+        self._fees = config.build_fees()
+        self._sessions: dict[str, tuple[int, int, int, dt.date]] = {}
+        self._terms = {symbol: terms_of(instrument) for symbol, instrument in config.instruments.items()}
+        now = clock()
+        for instrument in config.instruments.values():  # fees that do not apply are refused at the start
+            for place in (*config.venues, *config.pools):
+                self._fees.of(place, instrument, self._session(instrument, now)[2])
 
     def order(self, order: OrderRequest) -> ParentOrder:
         """Return the parent order of a request, with the request's quotes; limits are not checked."""
         instrument = self.instrument(order.symbol)
+        day = self._session(instrument, self._clock())[2]
+        rates = {name: self._fees.of(name, instrument, day).taker for name in self._config.pools}
         return ParentOrder(
             key=order.key,
             symbol=order.symbol,
             side=order.side,
-            quantity=order.quantity,
+            quantity=requested_units("quantity", order.quantity, instrument),
             deadline=order.deadline,
-            quotes=self.quotes(order.quotes),
-            pools=self._pools,
-            limit=order.limit,
-            lot=instrument.lot,
-            tick=nano(instrument.tick),
-            features=order.features,
+            quotes=self.quotes(instrument, order.quotes),
+            pools=tuple(
+                [
+                    PoolQuote(
+                        pool=name, fee=fee.amount, rate=fee.rate, improvement=self._config.pools[name].improvement
+                    )
+                    for name, fee in rates.items()
+                ]
+            ),
+            limit=None if order.limit is None else requested_price("limit", order.limit),
+            features=order.features if instrument.unit == 1 else _in_units(order.features, instrument),
+            terms=self._terms[order.symbol],
         )
 
-    def instrument(self, symbol: str) -> InstrumentConfig:
-        """Return the configuration of a symbol; raise `InputError` if this process does not trade it."""
+    def instrument(self, symbol: str) -> Instrument:
+        """Return the instrument of a symbol; raise `InputError` if it is not traded here."""
         config = self._config
         found = config.instruments.get(symbol)
         if found is None:
@@ -222,51 +318,79 @@ class RequestParser:
             raise InputError(f"symbol {symbol} belongs to partition {others}, this is partition {config.partition}")
         return found
 
-    def quotes(self, quotes: tuple[_VenueBook, ...]) -> tuple[VenueQuote, ...]:
-        """Return books with the fees in the request; where it has none, with those configured for the venue."""
+    def quotes(self, instrument: Instrument, quotes: tuple[_VenueBook, ...]) -> tuple[VenueQuote, ...]:
+        """Return books of an instrument with the fees of the request, or else those of their venues."""
         made = []
+        day = self._session(instrument, self._clock())[2]
         for quote in quotes:
-            taker, maker = self._venue_fees(quote.venue)
+            taker, maker = self._venue_fees(quote.venue, instrument, day)
             if max(len(quote.bids), len(quote.asks)) > 100:
                 raise InputError(f"bids and asks of {quote.venue} must have at most 100 levels each")
-            if max(abs(quote.taker or 0), abs(quote.maker or 0)) > LARGEST_FEE:
-                raise InputError(f"fees of {quote.venue} must be within ±{LARGEST_FEE} per share")
+            if quote.taker is not None:
+                taker = quoted_fee(f"taker fee of {quote.venue}", quote.taker, instrument)
+            if quote.maker is not None:
+                maker = quoted_fee(f"maker fee of {quote.venue}", quote.maker, instrument)
             made.append(
                 VenueQuote(
                     venue=quote.venue,
-                    bids=quote.bids,
-                    asks=quote.asks,
-                    taker=taker if quote.taker is None else quote.taker,
-                    maker=maker if quote.maker is None else quote.maker,
+                    bids=_levels(f"a bid of {quote.venue}", quote.bids, instrument),
+                    asks=_levels(f"an ask of {quote.venue}", quote.asks, instrument),
+                    taker=taker.amount,
+                    maker=maker.amount,
                     at=quote.at,
+                    taker_rate=taker.rate,
+                    maker_rate=maker.rate,
                 )
             )
         return tuple(made)
 
-    def trades(self, trades: tuple[_PublicTrade, ...], latest: int) -> tuple[MarketTrade, ...]:
+    def trades(self, instrument: Instrument, trades: tuple[_PublicTrade, ...], latest: int) -> tuple[MarketTrade, ...]:
         """Return public trades; raise `InputError` for one that is out of range or later than ``latest``."""
+        made = []
         for trade in trades:
-            self._venue_fees(trade.venue)
-            for name, value, most in (
-                ("price", trade.price, LARGEST_PRICE),
-                ("shares", trade.shares, LARGEST_QUANTITY),
-            ):
-                if not 0 < value <= most:
-                    raise InputError(f"{name} of a trade must be from 1 to {most}, was {value}")
+            self._check_venue(trade.venue)
+            price = requested_price("price of a trade", trade.price)
+            shares = requested_units("quantity of a trade", trade.quantity, instrument)
+            if not (price and shares):
+                raise InputError("price and quantity of a trade must be above 0, was 0")
             if not 0 < trade.at <= latest:
                 raise InputError(f"at of a trade must be a time in the past, was {trade.at}")
-        return tuple(MarketTrade(**msgspec.structs.asdict(trade)) for trade in trades)
+            made.append(MarketTrade(venue=trade.venue, side=trade.side, price=price, shares=shares, at=trade.at))
+        return tuple(made)
 
-    def _venue_fees(self, venue: str) -> tuple[int, int]:
-        if venue not in self._fees:
-            raise InputError(f"venue must be one of {', '.join(self._fees)}, was {shown(venue)}")
-        return self._fees[venue]
+    def _check_venue(self, venue: str) -> None:
+        if venue not in self._config.venues:
+            raise InputError(f"venue must be one of {', '.join(self._config.venues)}, was {shown(venue)}")
+
+    def _venue_fees(self, venue: str, instrument: Instrument, day: dt.date) -> PlaceFees:
+        self._check_venue(venue)
+        return self._fees.of(venue, instrument, day)
+
+    def _session(self, instrument: Instrument, now: int) -> tuple[int, int, dt.date]:
+        """Return beginning, end and day of the trading session now, or else of the next one."""
+        since, begin, end, day = self._sessions.get(instrument.symbol, (0, 0, 0, dt.date.min))
+        if not since <= now < end:
+            day = instrument.session_day(now)
+            begin, end = instrument.session(day)
+            self._sessions[instrument.symbol] = now, begin, end, day
+        return begin, end, day
 
     def check_deadline(self, order: ParentOrder, now: int) -> None:
-        """Raise `InputError` for a deadline later than the configuration allows."""
+        """Raise `InputError` for an order outside its trading session, or whose deadline is too late."""
         longest = self._config.longest_seconds
         if order.deadline - now > longest * NANO:
             raise InputError(f"deadline must be within {longest:g} s, was {(order.deadline - now) / NANO:g} s")
+        instrument = order.instrument
+        if not instrument.hours:
+            return
+        begin, end, _ = self._session(instrument, now)
+        if now < begin:
+            raise InputError(
+                f"{order.symbol} must be traded in its session, which opens at {_local(begin, instrument)}"
+            )
+        if order.deadline > end:
+            close = _local(end, instrument)
+            raise InputError(f"deadline must not be after the close, {close}, was {_local(order.deadline, instrument)}")
 
     def check_executed(self, order: ParentOrder, now: int) -> None:
         """Raise `InputError` for an executed order whose quotes, arrival and deadline are inconsistent."""

@@ -14,7 +14,7 @@ from starlette.types import Receive, Scope, Send
 from riskroute.core.errors import RiskrouteError
 from riskroute.core.text import one_line_error
 from riskroute.live.background import BackgroundThread
-from riskroute.live.http.views import state_view, viewer_view
+from riskroute.live.http.views import encode_view, state_view, viewer_view
 from riskroute.live.ledger import LOGGER
 from riskroute.live.log.interface import log_row_events, log_row_kind
 from riskroute.live.service import Service
@@ -145,4 +145,4 @@ def message(kind: str, value: Any, seq: int | None = None) -> bytes:
         value = msgspec.to_builtins(value)
         del value["state"]
     head = b"" if seq is None else b"id: %d\n" % seq
-    return head + b"event: " + kind.encode() + b"\ndata: " + msgspec.json.encode(value) + b"\n\n"
+    return head + b"event: " + kind.encode() + b"\ndata: " + encode_view(value) + b"\n\n"

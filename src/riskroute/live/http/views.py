@@ -1,8 +1,13 @@
-"""What the HTTP service shows: orders, positions and limits as plain values in dollars, and Prometheus metrics."""
+"""Views of the HTTP service: orders, positions and limits in natural numbers and the currency, and metrics.
+
+Numbers are exact decimals, which JSON shows as numbers.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -11,16 +16,27 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from riskroute.core.errors import UnknownOrderError
+from riskroute.core.instrument import Instrument
 from riskroute.core.runtime import DurationHistogram
 from riskroute.core.text import shown
 from riskroute.live.limits import Limits
 from riskroute.live.service import Service
 from riskroute.live.state.archive import archived_state
 from riskroute.live.state.fold import fold_outcome
-from riskroute.live.state.orders import NANO
+from riskroute.live.state.orders import (
+    NANO,
+    Decision,
+    amount_scale,
+    instrument_of,
+    natural_plan,
+    natural_quantity,
+    quotient,
+    scaled_decimal,
+)
 from riskroute.live.state.trading_state import ParentState, TradingState
 from riskroute.routers.router import FEEDBACK, Router
 
+encode_view = msgspec.json.Encoder(decimal_format="number").encode
 _BENCHMARK = "dark-first+sweep"  # the standard routing rule that savings are measured against
 
 
@@ -29,7 +45,9 @@ def order_view(service: Service, key: str) -> dict[str, Any]:
     engine = service.engine
     with engine.lock:
         if (parent := engine.state.parents.get(key)) is not None:
-            return _order(engine.state, parent) | {"decision": msgspec.to_builtins(parent.decision)}
+            return _order(engine.state, parent) | {
+                "decision": natural_decision(parent.decision, parent.order.instrument)
+            }
         archive = engine.ledger.archive
     # Without the lock: orders must not wait for the store.
     state = archived_state(archive, key, engine.state) if key.isprintable() else None
@@ -38,11 +56,20 @@ def order_view(service: Service, key: str) -> dict[str, Any]:
             raise UnknownOrderError(f"order {shown(key)} is older than two days; see the log")
         raise UnknownOrderError(f"unknown order {shown(key)}")
     parent = state.parents[key]
-    return _order(state, parent) | {"decision": msgspec.to_builtins(parent.decision)}
+    return _order(state, parent) | {"decision": natural_decision(parent.decision, parent.order.instrument)}
+
+
+def natural_decision(decision: Decision, instrument: Instrument) -> Decision:
+    """Return a decision with natural quantities."""
+    if instrument.unit == 1:
+        return decision
+    return msgspec.structs.replace(decision, plan=natural_plan(decision.plan, instrument))
 
 
 def _order(state: TradingState, parent: ParentState) -> dict[str, Any]:
     order, outcome = parent.order, fold_outcome(state, parent)
+    instrument, scale = order.instrument, order.scale
+    natural, amount = partial(natural_quantity, instrument), scale.natural
     notional = parent.filled * parent.mid
     filled_cost = sum(child.money + child.fees for child in outcome.children if not child.marked)
     status = "settled" if parent.settled else "closing" if parent.closing else "open"
@@ -50,28 +77,30 @@ def _order(state: TradingState, parent: ParentState) -> dict[str, Any]:
         "key": order.key,
         "symbol": order.symbol,
         "side": order.side,
-        "quantity": order.quantity,
-        "filled": parent.filled,
+        "quantity": natural(order.quantity),
+        "filled": natural(parent.filled),
+        "unit": instrument.quantity,
+        "currency": instrument.currency,
         "status": status,
         "marked": bool(parent.marked),
         "busted": parent.busted,
         "corrections": parent.corrections,
         "at": parent.decision.at,
         "deadline": order.deadline,
-        "mid": parent.mid / NANO,
+        "mid": quotient(parent.mid, scale.at_one),
         "router": parent.decision.router,
         "safe": parent.decision.safe,
-        "cost": filled_cost / NANO,
+        "cost": amount(filled_cost),
         "cost_bps": 1e4 * filled_cost / notional if notional else None,
         "children": [
             {
                 "id": name,
                 "kind": child.order.kind,
                 "place": child.order.place,
-                "quantity": child.order.quantity,
-                "filled": child.filled,
-                "price": child.value / child.filled / NANO if child.filled else None,
-                "fees": child.fees / NANO,
+                "quantity": natural(child.order.quantity),
+                "filled": natural(child.filled),
+                "price": quotient(child.value, child.filled * scale.at_one) if child.filled else None,
+                "fees": amount(child.fees),
                 "status": child.status,
                 "reason": child.reason,
             }
@@ -82,16 +111,20 @@ def _order(state: TradingState, parent: ParentState) -> dict[str, Any]:
 
 
 def positions_view(service: Service) -> dict[str, Any]:
-    """Return the position in every symbol: shares, cash without fees, and fees."""
+    """Return positions by symbol: quantity, cash without fees, and fees."""
     with service.engine.lock:
         return _positions(service.engine.state)
 
 
 def _positions(state: TradingState) -> dict[str, Any]:
-    return {
-        name: {"shares": one.shares, "cash": one.cash / NANO, "fees": one.fees / NANO}
-        for name, one in state.positions.items()
-    }
+    found = {}
+    for name, one in state.positions.items():
+        instrument, amount = instrument_of(name, one.terms), amount_scale(one.terms).natural
+        found[name] = {
+            **{"quantity": natural_quantity(instrument, one.shares), "unit": instrument.quantity},
+            **{"cash": amount(one.cash), "fees": amount(one.fees), "currency": instrument.currency},
+        }
+    return found
 
 
 def replay_view(state: TradingState) -> dict[str, Any]:
@@ -106,6 +139,7 @@ def replay_view(state: TradingState) -> dict[str, Any]:
         "declined": state.declined,
         "corrections": state.corrections,
         "halted": state.halted,
+        "currency": state.currency,
         "positions": _positions(state),
         "against": "the observed router" if shadow else _BENCHMARK,
         "totals": state.totals.view(),
@@ -127,6 +161,7 @@ def state_view(service: Service, recent: int = 50) -> dict[str, Any]:
         return replay_view(state) | {
             "status": service.status,
             "mode": service.config.mode,
+            "currency": service.config.currency,
             "now": service.clock(),
             "began": service.began,
             "halted_by": state.halted_by,
@@ -145,9 +180,10 @@ def state_view(service: Service, recent: int = 50) -> dict[str, Any]:
             "beliefs": beliefs,
             "orders_now": [_order(state, state.parents[key]) for key in keys],
             "unknown_children": [
-                {"id": name, "place": child.place, "parent": child.parent, "quantity": child.quantity}
+                {"id": name, "place": child.place, "parent": child.parent, "quantity": quantity}
                 for name in list(state.unknown)[:recent]
                 for child in (state.children[name].order,)
+                for quantity in (natural_quantity(state.parents[child.parent].order.instrument, child.quantity),)
             ],
             "pools": list(service.config.pools),
             "venues": {
@@ -158,7 +194,7 @@ def state_view(service: Service, recent: int = 50) -> dict[str, Any]:
             "limits": _limits(engine.limits, state),
             "order_limits": {
                 "quantity": engine.limits.order_quantity,
-                "notional": engine.limits.order_notional / NANO,
+                "notional": scaled_decimal(engine.limits.order_notional),
                 "collar_bps": engine.limits.collar,
                 "quote_seconds": engine.limits.quote_age / NANO,
             },
@@ -202,26 +238,30 @@ def _router_beliefs(router: Router) -> list[dict[str, Any]]:
 
 
 def _limits(limits: Limits, state: TradingState) -> list[dict[str, Any]]:
-    day = state.day
-    rows = [
-        ("orders of the day", day.orders, limits.day_orders, 1, False),
-        ("notional of the day", day.notional, limits.day_notional, NANO, False),
-        ("cost of the day", day.loss, limits.day_loss, NANO, True),
-        ("rejects of the day", day.rejects, limits.day_rejects, 1, True),
-        ("unknown children", len(state.unknown), limits.unknown, 1, True),
-        ("unsettled orders", len(state.unsettled), limits.unsettled, 1, False),
+    """Return each limit with its current use and whether exceeding it halts trading."""
+    day, money = state.day, scaled_decimal
+    rows: list[tuple[str, float | Decimal, float | Decimal, str, bool]] = [
+        ("orders of the day", day.orders, limits.day_orders, "", False),
+        ("notional of the day", money(day.notional), money(limits.day_notional), state.currency, False),
+        ("cost of the day", money(day.loss), money(limits.day_loss), state.currency, True),
+        ("rejects of the day", day.rejects, limits.day_rejects, "", True),
+        ("unknown children", len(state.unknown), limits.unknown, "", True),
+        ("unsettled orders", len(state.unsettled), limits.unsettled, "", False),
     ]
     for name, use in state.symbols.items():
         if use.quantity:
-            rows.append((f"open shares in {name}", use.quantity, limits.symbol_quantity, 1, False))
-            rows.append((f"open notional in {name}", use.notional, limits.symbol_notional, NANO, False))
+            instrument, amount = instrument_of(name, use.terms), amount_scale(use.terms).natural
+            used = natural_quantity(instrument, use.quantity)
+            rows.append((f"open quantity in {name}", used, limits.symbol_quantity, instrument.quantity, False))
+            most = money(limits.symbol_notional)
+            rows.append((f"open notional in {name}", amount(use.notional), most, state.currency, False))
     for name, at in state.venues.items():
         if at.open:
-            rows.append((f"open children at {name}", at.open, limits.venue_open, 1, False))
+            rows.append((f"open children at {name}", at.open, limits.venue_open, "", False))
         if at.rejects_in_a_row:
-            rows.append((f"rejects in a row at {name}", at.rejects_in_a_row, limits.rejects_in_a_row, 1, True))
+            rows.append((f"rejects in a row at {name}", at.rejects_in_a_row, limits.rejects_in_a_row, "", True))
     return [
-        {"what": what, "used": used / unit, "most": most / unit, "dollars": unit == NANO, "halts": halts}
+        {"what": what, "used": used, "most": most, "unit": unit, "halts": halts}
         for what, used, most, unit, halts in rows
     ]
 
@@ -264,7 +304,7 @@ class MetricsView(Collector):
                 "unknown_children": ("Children whose venue has not answered", float(len(state.unknown))),
                 "waiting_children": ("Finished children with outstanding fills", float(len(state.waiting))),
                 "router_out": ("Whether the safe router decides", float(bool(engine.learner.disabled))),
-                "day_loss_dollars": ("Cost of the day against arrival mids", state.day.loss / NANO),
+                "day_loss": ("Cost of the day against arrival mids, in the currency", state.day.loss / NANO),
                 "day_rejects": ("Rejected children of the day", float(state.day.rejects)),
             }
             archive = engine.ledger.archive
@@ -291,7 +331,10 @@ class MetricsView(Collector):
                     "snapshot_bytes": ("Bytes of the last snapshot and its archived orders", float(snapshots.bytes)),
                 }
             open_children = {name: float(use.open) for name, use in state.venues.items()}
-            shares = {name: float(one.shares) for name, one in state.positions.items()}
+            held = {
+                name: float(natural_quantity(instrument_of(name, one.terms), one.shares))
+                for name, one in state.positions.items()
+            }
         for name, (text, value) in counters.items():
             yield CounterMetricFamily(f"riskroute_{name}", text, value=value)
         for name, count in self._service.clients.items():
@@ -300,7 +343,7 @@ class MetricsView(Collector):
             yield GaugeMetricFamily(f"riskroute_{name}", text, value=level)
         for name, text, label, values in (
             ("open_children", "Open children at a venue", "venue", open_children),
-            ("position_shares", "Shares held", "symbol", shares),
+            ("position", "Quantity held", "symbol", held),
         ):
             family = GaugeMetricFamily(f"riskroute_{name}", text, labels=[label])
             for key, number in values.items():

@@ -1,22 +1,23 @@
 """Export a log as Parquet tables: orders, children, fills and books.
 
-Columns have the names and units of a backtest's tables. There is one file of books per day in New York, which
-`riskroute market import` reads, so that routers can be backtested on the books of a live log.
+Columns have the names and units of a backtest's tables; quantities are natural numbers. `riskroute market import` reads
+the books, one file per session day, so that routers can be backtested on a live log.
 """
 
 from __future__ import annotations
 
-import datetime as dt
 import json
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
-from zoneinfo import ZoneInfo
 
 import polars
 
 from riskroute.core.errors import InputError
 from riskroute.core.files import writable_folder, write_json, write_whole
+from riskroute.core.instrument import Instrument, plain_number
+from riskroute.live.fees import fee_text
 from riskroute.live.log.interface import Log, LogHead, log_events_after
 from riskroute.live.state.events import Accepted, AnyEvent, Intended, Quoted, Reported, Settled, Shadowed
 from riskroute.live.state.orders import (
@@ -26,7 +27,10 @@ from riskroute.live.state.orders import (
     OrderOutcome,
     ParentOrder,
     VenueQuote,
+    amount_scale,
+    instrument_of,
     report_key,
+    terms_of,
     touch_prices,
 )
 
@@ -51,12 +55,17 @@ def export_log(log: Log, out: Path, head: LogHead | None = None) -> list[Path]:
     for day, books in tables.books.items():
         frame = _frame(books).sort("ts_event", maintain_order=True)
         written.append(write_whole(folder / "books" / f"{day}.parquet", frame.write_parquet, private=True))
-    fees = write_whole(folder / "fees.toml", lambda part: part.write_text(tables.fee_schedule()), private=True)
-    return [*written, fees, write_json(folder / "head.json", {"head": str(head)}, private=True)]
+    for name, text in (("fees", tables.fee_schedule()), ("instruments", tables.instrument_tables())):
+        written.append(write_whole(folder / f"{name}.toml", partial(_write_text, text), private=True))
+    return [*written, write_json(folder / "head.json", {"head": str(head)}, private=True)]
 
 
-def _day(time: int) -> str:
-    return dt.datetime.fromtimestamp(time // NANO, ZoneInfo("America/New_York")).strftime("%Y-%m-%d")
+def _write_text(text: str, part: Path) -> None:
+    part.write_text(text, encoding="utf-8")
+
+
+def _quantity(instrument: Instrument, units: int) -> float:
+    return units if instrument.unit == 1 else plain_number(instrument.natural(units))
 
 
 def _frame(rows: Iterable[_Row]) -> polars.DataFrame:
@@ -73,7 +82,8 @@ class _LogTables:
         self.children: list[_Row] = []
         self.books: dict[str, list[_Row]] = {}
         self._known: set[tuple[str, str, int]] = set()  # venue, symbol and time: orders repeat earlier books
-        self._fees: dict[str, dict[str, tuple[int, int]]] = {}  # taker and maker fee, by venue and first day
+        self._fees: dict[tuple[str, str], dict[str, tuple[str, str]]] = {}  # by venue and symbol: fees by first day
+        self._instruments: dict[str, Instrument] = {}
         self._child_orders: dict[str, ChildOrder] = {}
         self._fills: dict[str, tuple[ChildOrder, ExecutionReport]] = {}
         self._replaced: set[str] = set()
@@ -93,48 +103,63 @@ class _LogTables:
             self._order(event.order, "watched", None)
             self._settle(event.outcome, event.estimate)
         elif isinstance(event, Quoted):
-            self._books(event.symbol, event.quotes)
+            self._books(instrument_of(event.symbol, event.terms), event.quotes)
 
     def _order(self, order: ParentOrder, router: str, seed: int | None) -> None:
         if order.key in self.orders:
             return
-        time = order.received
+        time, instrument = order.received, order.instrument
         bid, ask = touch_prices(order.quotes)
-        day = _day(time)
+        day = instrument.session_day(time).isoformat()
         takes = [size for quote in order.quotes for _, size in (quote.asks if order.sign > 0 else quote.bids)]
         self.orders[order.key] = {
             **{"router": router, "seed": seed or 0, "symbol": order.symbol, "day": day, "number": len(self.orders)},
-            **{"key": order.key, "time": time, "sign": order.sign, "shares": order.quantity},
-            **{"horizon": max(order.deadline - time, 0) / NANO, "mid": (bid + ask) // 2 / NANO},
-            **{"bid": bid / NANO, "ask": ask / NANO, "depth": float(sum(takes))},
+            **{"key": order.key, "time": time, "sign": order.sign, "shares": _quantity(instrument, order.quantity)},
+            **{"horizon": max(order.deadline - time, 0) / NANO, "mid": order.mid / order.scale.at_one},
+            **{"bid": bid / NANO, "ask": ask / NANO, "depth": float(_quantity(instrument, sum(takes)))},
             **{"cost": None, "fees": None, "filled": None, "left": None, "benchmark_cost": None, "marked": None},
         }
-        self._books(order.symbol, order.quotes)
+        self._books(instrument, order.quotes)
 
-    def _books(self, symbol: str, quotes: Iterable[VenueQuote]) -> None:
+    def _books(self, instrument: Instrument, quotes: Iterable[VenueQuote]) -> None:
+        symbol = instrument.symbol
+        self._instruments[symbol] = instrument
         for quote in quotes:
             known = quote.venue, symbol, quote.at
             if known in self._known:
                 continue
             self._known.add(known)
-            days = self._fees.setdefault(quote.venue, {})
-            if not days or next(reversed(days.values())) != (quote.taker, quote.maker):
-                days[_day(quote.at)] = quote.taker, quote.maker  # the last change of a day counts
+            days, day = self._fees.setdefault((quote.venue, symbol), {}), instrument.session_day(quote.at).isoformat()
+            fees = (
+                fee_text(instrument, quote.taker, quote.taker_rate),
+                fee_text(instrument, quote.maker, quote.maker_rate),
+            )
+            if not days or next(reversed(days.values())) != fees:
+                days[day] = fees  # the last change of a day counts
             row: _Row = {"ts_event": quote.at, "venue": quote.venue, "symbol": symbol}
             for level in range(max(len(quote.bids), len(quote.asks), 1)):
                 for side, levels in (("bid", quote.bids), ("ask", quote.asks)):
                     price, size = levels[level] if level < len(levels) else (None, 0)
                     row[f"{side}_px_{level:02}"] = None if price is None else price / NANO
-                    row[f"{side}_sz_{level:02}"] = size
-            self.books.setdefault(_day(quote.at), []).append(row)
+                    row[f"{side}_sz_{level:02}"] = _quantity(instrument, size)
+            self.books.setdefault(day, []).append(row)
 
     def fee_schedule(self) -> str:
-        """Return the fees in the log as a fee schedule (TOML) for `riskroute backtest`."""
-        parts = ["# Fees in dollars per share, from the log.\n"]
-        for venue, days in self._fees.items():
+        """Return the fee schedule for `riskroute backtest`."""
+        parts = ["# Fees of the log, without their limits per order.\n"]
+        for (venue, symbol), days in self._fees.items():
             for day, (taker, maker) in sorted(days.items()):
-                fees = f"taker = {taker / NANO}\nmaker = {maker / NANO}\n"
-                parts.append(f"[[fees]]\nvenue = {json.dumps(venue)}\nfrom = {day}\n{fees}")
+                place = f"venue = {json.dumps(venue)}\nsymbol = {json.dumps(symbol)}\nfrom = {day}\n"
+                parts.append(f"[[fees]]\n{place}taker = {json.dumps(taker)}\nmaker = {json.dumps(maker)}\n")
+        return "\n".join(parts)
+
+    def instrument_tables(self) -> str:
+        """Return the instruments, for `riskroute market import`."""
+        parts = ["# Instruments of the log.\n"]
+        for symbol, one in self._instruments.items():
+            fields = {name: value for name, value in one.to_json().items() if name != "symbol"}
+            lines = [f"{name} = {json.dumps(value)}\n" for name, value in fields.items()]
+            parts.append(f"[instruments.{json.dumps(symbol)}]\n{''.join(lines)}")
         return "\n".join(parts)
 
     def _report(self, report: ExecutionReport) -> None:
@@ -150,16 +175,20 @@ class _LogTables:
         order = self.orders.get(outcome.parent)
         if order is None or order["cost"] is not None:
             return
-        order |= {"cost": outcome.cost / NANO, "fees": sum(child.fees for child in outcome.children) / NANO}
-        order |= {"filled": outcome.filled, "left": outcome.left, "marked": outcome.marked}
-        order["benchmark_cost"] = None if benchmark_cost is None else benchmark_cost / NANO
+        scale, instrument = outcome.scale, self._instruments[outcome.symbol]
+        quantity = partial(_quantity, instrument)
+        order |= {"cost": outcome.cost / scale.one, "fees": sum(child.fees for child in outcome.children) / scale.one}
+        order |= {"filled": quantity(outcome.filled), "left": quantity(outcome.left), "marked": outcome.marked}
+        order["benchmark_cost"] = None if benchmark_cost is None else benchmark_cost / scale.one
         for number, child in enumerate(outcome.children):
             self._numbers[outcome.parent, child.slot, child.attempt] = number
-            price = (outcome.mid + outcome.sign * child.money / child.filled) / NANO if child.filled > 0 else 0.0
+            paid = child.filled * outcome.mid + outcome.sign * child.money
+            price = paid / (child.filled * scale.at_one) if child.filled > 0 else 0.0
             self.children.append(
                 {name: order[name] for name in self.key}
-                | {"child": number, "kind": child.kind, "place": child.place, "sent": child.sent}
-                | {"filled": child.filled, "price": price, "fee": child.fees / NANO, "posted": child.sent_at}
+                | {"child": number, "kind": child.kind, "place": child.place, "sent": quantity(child.sent)}
+                | {"filled": quantity(child.filled), "price": price, "fee": child.fees / scale.one}
+                | {"posted": child.sent_at}
                 | {"last": child.last_fill, "known": child.done_at, "marked": child.marked}
             )
 
@@ -170,10 +199,13 @@ class _LogTables:
             order = self.orders.get(child.parent)
             if key in self._replaced or order is None or not report.quantity:
                 continue
+            instrument = self._instruments[child.symbol]
+            one = amount_scale(terms_of(instrument)).one
+            shares = _quantity(instrument, report.quantity)
             rows.append(
                 {name: order[name] for name in self.key}
                 | {"child": self._numbers.get((child.parent, child.slot, child.attempt)), "kind": child.kind}
-                | {"place": child.place, "time": report.at, "shares": report.quantity, "price": report.price / NANO}
-                | {"fee": report.fee / report.quantity / NANO, "estimated": False, "exec_id": report.exec_id}
+                | {"place": child.place, "time": report.at, "shares": shares, "price": report.price / NANO}
+                | {"fee": report.fee / one / shares, "estimated": False, "exec_id": report.exec_id}
             )
         return rows

@@ -30,8 +30,9 @@ from riskroute.core.runtime import machine_type, provenance_versions
 from riskroute.core.text import one_line_error, shown
 from riskroute.core.validation import real_number, whole_number
 from riskroute.live.state.events import Accepted, AnyEvent, Settled, Shadowed
+from riskroute.live.state.orders import decode_record, encode_record
 
-FORMAT = 2  # version of logs and their events; logs of any other version are refused
+FORMAT = 3  # version of logs and their events; logs of any other version are refused
 NO_CHAIN = bytes(16)  # the hash before row 0
 PAGE = 2000  # rows read at once
 LARGEST_BODY = 1 << 24  # bytes
@@ -332,7 +333,6 @@ _KEYS: dict[type, Callable[[AnyEvent], str]] = {  # events that must not be in t
     Settled: lambda event: event.outcome.parent,  # type: ignore[union-attr]  # a Settled
     Shadowed: lambda event: event.order.key,  # type: ignore[union-attr]  # a Shadowed
 }
-_BODY: msgspec.msgpack.Decoder[_Body] = msgspec.msgpack.Decoder(_Body)
 
 
 def log_row_kind(event: type) -> str:
@@ -364,9 +364,7 @@ def log_entries_of(events: Iterable[AnyEvent]) -> list[LogEntry]:
             entries.append(_shared(some))
             some = []
         if key_of is not None:
-            entries.append(
-                LogEntry(_KINDS[type(event)], key_of(event), msgspec.msgpack.encode(event), max(event.at, 0))
-            )
+            entries.append(LogEntry(_KINDS[type(event)], key_of(event), encode_record(event), max(event.at, 0)))
     if some:
         entries.append(_shared(some))
     return entries
@@ -375,14 +373,14 @@ def log_entries_of(events: Iterable[AnyEvent]) -> list[LogEntry]:
 def _shared(events: list[AnyEvent]) -> LogEntry:
     last = events[-1]
     if len(events) == 1:
-        return LogEntry(_KINDS[type(last)], "", msgspec.msgpack.encode(last), max(last.at, 0))
-    return LogEntry("together", "", msgspec.msgpack.encode(events), max(last.at, 0))
+        return LogEntry(_KINDS[type(last)], "", encode_record(last), max(last.at, 0))
+    return LogEntry("together", "", encode_record(events), max(last.at, 0))
 
 
 def log_row_events(row: LogRow) -> Sequence[AnyEvent]:
     """Decode the events of a row; raise `DataError` if its body cannot be read."""
     try:
-        body = _BODY.decode(row.body)
+        body: _Body = decode_record(row.body, _Body)  # type: ignore[arg-type]  # a union
     except msgspec.MsgspecError as error:
         raise DataError(f"row {row.seq} of the log cannot be decoded as an event: {one_line_error(error)}") from None
     return body if isinstance(body, list) else (body,)

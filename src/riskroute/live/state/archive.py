@@ -13,7 +13,7 @@ import msgspec
 
 from riskroute.core.errors import DataError
 from riskroute.core.text import one_line_error
-from riskroute.live.state.orders import order_id
+from riskroute.live.state.orders import decode_record, encode_record, order_id
 from riskroute.live.state.trading_state import ChildState, Execution, ParentState, TradingState
 
 ARCHIVE_DAYS = 2  # days after which a settled order leaves the archive; the log has it for ever
@@ -69,7 +69,7 @@ class OrderArchive:
 
 def _unpacked(order: ArchivedOrder) -> _Packed:
     try:
-        return msgspec.msgpack.decode(order.body, type=_Packed)
+        return decode_record(order.body, _Packed)
     except msgspec.MsgspecError as error:
         raise DataError(f"archived order {order.number} is damaged: {one_line_error(error)}") from None
 
@@ -89,7 +89,7 @@ def archive_settled(state: TradingState, archive: OrderArchive, kept: int) -> No
     for key in list(islice(state.recent, max(len(state.recent) - kept, 0))):
         packed = _removed(state, key)
         state.archived += 1
-        body = msgspec.msgpack.encode(packed)
+        body = encode_record(packed)
         archive.add(ArchivedOrder(state.archived, order_id(archive.stream, key), packed.parent.settled_day, body))
 
 

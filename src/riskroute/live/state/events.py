@@ -98,8 +98,8 @@ class Marked(Event, frozen=True):
 class Settled(Event, frozen=True):
     """An order was settled, with this outcome; positions follow from the execution reports, not from this event.
 
-    ``benchmark_cost`` is the counterfactual cost with ``dark-first+sweep``, ``guessed`` the shares in that estimate
-    whose fill is not known, and ``explored`` the cost in excess of the greedy plan's. Both costs may be None.
+    ``benchmark_cost`` is the counterfactual cost with ``dark-first+sweep``, ``guessed`` the units of that estimate
+    whose fill is not known, and ``explored`` the cost beyond that of the greedy plan (None where not computed).
     """
 
     outcome: OrderOutcome
@@ -111,8 +111,8 @@ class Settled(Event, frozen=True):
 class Shadowed(Event, frozen=True):
     """Another router executed an order, for which this router made a decision without sending children.
 
-    ``theirs`` is the plan that matches the other router's children, ``outcome`` their outcome. ``estimate`` is the
-    counterfactual cost of this router's decision, in which the fill of ``guessed`` shares is not known.
+    ``theirs`` is the plan that matches the other router's children, ``outcome`` their outcome; ``estimate`` is the
+    counterfactual cost of our decision, with ``guessed`` units whose fill is not known.
     """
 
     order: ParentOrder
@@ -125,11 +125,12 @@ class Shadowed(Event, frozen=True):
 
 
 class Quoted(Event, frozen=True):
-    """Books and trades of a symbol arrived from the market data feed."""
+    """Books and trades of a symbol from the market data feed, with the terms of its instrument."""
 
     symbol: str
     quotes: tuple[VenueQuote, ...]
     trades: tuple[MarketTrade, ...] = ()
+    terms: str = ""
 
 
 class MarketObserved(Event, frozen=True):

@@ -59,7 +59,6 @@ from riskroute.live.state.orders import (
     ParentOrder,
     order_id,
     report_key,
-    touch_prices,
 )
 from riskroute.live.state.trading_state import (
     DAY,
@@ -118,8 +117,7 @@ def _accepted(state: TradingState, event: Accepted, effects: list[Effect]) -> No
     if order.key in state.parents:
         state.duplicates += 1
         return
-    bid, ask = touch_prices(order.quotes)
-    mid = (bid + ask) // 2
+    mid = order.mid
     parent = ParentState(order, event.decision, mid, event.digest)
     state.parents[order.key] = parent
     state.unsettled[order.key] = None
@@ -127,9 +125,10 @@ def _accepted(state: TradingState, event: Accepted, effects: list[Effect]) -> No
     use = state.symbols.setdefault(order.symbol, SymbolState())
     use.quantity += order.quantity
     use.notional += order.quantity * mid
+    use.terms = order.terms
+    state.currency = state.currency or order.instrument.currency
     state.day.orders += 1
-    state.day.quantity += order.quantity
-    state.day.notional += order.quantity * mid
+    state.day.notional += order.scale.nanos(order.quantity * mid)
     _intend(state, parent, event.children, effects)
     _continue_order(state, parent, effects)
 
@@ -214,9 +213,9 @@ def _settled(state: TradingState, event: Settled, effects: list[Effect]) -> None
     parent.recorded, parent.outcome = True, None
     totals.settle(outcome)
     if event.benchmark_cost is not None:
-        totals.save(event.benchmark_cost - outcome.cost, parent.order.quantity * outcome.mid, event.guessed)
+        totals.save(outcome, event.benchmark_cost - outcome.cost, parent.order.quantity, event.guessed)
     if event.explored is not None:
-        totals.explored += event.explored
+        totals.explored += outcome.scale.nanos(event.explored)
         totals.explored_orders += 1
 
 
@@ -226,7 +225,8 @@ def _shadowed(state: TradingState, event: Shadowed, effects: list[Effect]) -> No
     state.settled += 1
     state.day.orders += 1
     state.totals.settle(outcome)
-    state.totals.save(outcome.cost - event.estimate, order.quantity * outcome.mid, event.guessed)
+    state.totals.save(outcome, outcome.cost - event.estimate, order.quantity, event.guessed)
+    state.currency = state.currency or order.instrument.currency
     effects.append(LearnEffect(outcome, order))
 
 
@@ -304,7 +304,7 @@ def _settle(state: TradingState, parent: ParentState, effects: list[Effect]) -> 
     del state.unsettled[order.key]
     state.recent[order.key] = None
     state.settled += 1
-    state.day.loss += outcome.cost
+    state.day.loss += outcome.scale.nanos(outcome.cost)
     use = state.symbols[order.symbol]
     use.quantity -= order.quantity
     use.notional -= order.quantity * parent.mid
@@ -338,7 +338,7 @@ def fold_outcome(state: TradingState, parent: ParentState) -> OrderOutcome:
 def fold_children_outcome(
     order: ParentOrder, mid: int, children: list[ChildOutcome], price: int, at: int, *, busted: bool = False
 ) -> OrderOutcome:
-    """Return the outcome of an order at time ``at``, with unfilled shares valued as if traded at ``price``."""
+    """Return the outcome of an order at a time, with unfilled units valued as if swept at a price."""
     filled = sum([child.filled for child in children])
     left = max(order.quantity - filled, 0)
     if left:
@@ -349,7 +349,7 @@ def fold_children_outcome(
             place=BEYOND,
             sent=left,
             filled=left,
-            money=order.sign * left * (price - mid),
+            money=order.sign * left * (price * order.scale.unit - mid),
             fees=0,
             sent_at=at,
             last_fill=at,
@@ -370,6 +370,7 @@ def fold_children_outcome(
         marked=left > 0,
         late=at > order.deadline,
         busted=busted,
+        terms=order.terms,
     )
 
 
@@ -475,9 +476,9 @@ def _execute(state: TradingState, child: ChildState, report: ExecutionReport, ke
         _continue_order(state, parent, effects)
     if parent.filled > parent.order.quantity:
         state.overfilled += 1
-        effects.append(
-            AlertEffect(f"order {parent.order.key} is overfilled: {parent.filled} of {parent.order.quantity}")
-        )
+        order = parent.order
+        text = order.instrument.quantity_text
+        effects.append(AlertEffect(f"order {order.key} is overfilled: {text(parent.filled)} of {text(order.quantity)}"))
 
 
 def _book(state: TradingState, parent: ParentState, child: ChildState, execution: Execution, sign: int) -> None:
@@ -486,7 +487,7 @@ def _book(state: TradingState, parent: ParentState, child: ChildState, execution
         shares = value = fee = 0
     else:
         shares, fee = sign * execution.quantity, sign * execution.fee
-        value = shares * execution.price
+        value = shares * execution.price * parent.order.scale.unit
     child.filled += shares
     child.value += value
     child.fees += fee
@@ -503,6 +504,7 @@ def _book(state: TradingState, parent: ParentState, child: ChildState, execution
         position.shares -= shares
         position.cash += value
     position.fees += fee
+    position.terms = order.terms
 
 
 def _end_if_complete(state: TradingState, child: ChildState, at: int, effects: list[Effect]) -> None:

@@ -9,7 +9,15 @@ import msgspec
 
 from riskroute.core.errors import DataError
 from riskroute.core.text import one_line_error
-from riskroute.live.state.orders import NANO, ChildOrder, Decision, OrderOutcome, ParentOrder
+from riskroute.live.state.orders import (
+    ChildOrder,
+    Decision,
+    OrderOutcome,
+    ParentOrder,
+    decode_record,
+    encode_record,
+    scaled_decimal,
+)
 
 
 class _BatchMean(msgspec.Struct, gc=False):
@@ -73,7 +81,7 @@ class _BatchMean(msgspec.Struct, gc=False):
 
 
 class _PlaceTotals(msgspec.Struct, gc=False):
-    """Shares sent to and filled by a venue or pool, and their cost against arrival mids."""
+    """Notional value at arrival mids sent to and filled by a venue or pool, and its cost against arrival mids."""
 
     children: int = 0
     sent: int = 0
@@ -83,7 +91,10 @@ class _PlaceTotals(msgspec.Struct, gc=False):
 
 
 class _CostTotals(msgspec.Struct):
-    """Totals over settled orders; basis points are relative to an order's value at the arrival mid."""
+    """Totals over settled orders in 1e-9 of the currency, each order rounded, since instruments have other scales.
+
+    Basis points are of the order's value at the arrival mid.
+    """
 
     cost: int = 0
     notional: int = 0
@@ -91,7 +102,7 @@ class _CostTotals(msgspec.Struct):
     saving: int = 0  # against ``dark-first+sweep``; in shadow mode, against the router that trades
     saving_bps: _BatchMean = msgspec.field(default_factory=_BatchMean)
     known_bps: _BatchMean = msgspec.field(default_factory=_BatchMean)  # savings of orders without guessed shares
-    guessed: int = 0  # shares whose counterfactual fill was guessed
+    guessed: int = 0  # value at the arrival mid of quantities whose counterfactual fill was guessed
     explored: int = 0
     explored_orders: int = 0
     marked: int = 0
@@ -100,9 +111,10 @@ class _CostTotals(msgspec.Struct):
 
     def settle(self, outcome: OrderOutcome) -> None:
         """Add a settled order."""
-        value = (outcome.filled + outcome.left) * outcome.mid
-        self.cost += outcome.cost
-        self.notional += value
+        nanos, mid = outcome.scale.nanos, outcome.mid
+        value = (outcome.filled + outcome.left) * mid
+        self.cost += nanos(outcome.cost)
+        self.notional += nanos(value)
         self.cost_bps.add(1e4 * outcome.cost / value if value else 0.0)
         self.marked += outcome.marked
         self.late += outcome.late
@@ -111,47 +123,48 @@ class _CostTotals(msgspec.Struct):
             if place is None:
                 place = self.places[child.place] = _PlaceTotals()
             place.children += 1
-            place.sent += child.sent
-            place.filled += child.filled
-            place.money += child.money
-            place.fees += child.fees
+            place.sent += nanos(child.sent * mid)
+            place.filled += nanos(child.filled * mid)
+            place.money += nanos(child.money)
+            place.fees += nanos(child.fees)
 
-    def save(self, saving: int, value: int, guessed: int) -> None:
-        """Add the saving of an order with this ``value`` at the arrival mid; ``guessed`` shares have unknown fills."""
-        self.saving += saving
+    def save(self, outcome: OrderOutcome, saving: int, quantity: int, guessed: int) -> None:
+        """Add the saving of an order of a quantity, of which the fills of ``guessed`` are guessed."""
+        value, nanos = quantity * outcome.mid, outcome.scale.nanos
+        self.saving += nanos(saving)
         self.saving_bps.add(1e4 * saving / value if value else 0.0)
-        self.guessed += guessed
+        self.guessed += nanos(guessed * outcome.mid)
         if not guessed:
             self.known_bps.add(1e4 * saving / value if value else 0.0)
 
     def view(self) -> dict[str, Any]:
-        """Return the totals in dollars and basis points."""
+        """Return the totals in the currency and in basis points."""
         return {
-            "cost_dollars": self.cost / NANO,
-            "notional_dollars": self.notional / NANO,
+            "cost": scaled_decimal(self.cost),
+            "notional": scaled_decimal(self.notional),
             "cost_bps": self.cost_bps.view(),
-            "saving_dollars": self.saving / NANO,
+            "saving": scaled_decimal(self.saving),
             "saving_bps": self.saving_bps.view(),
             "known_saving_bps": self.known_bps.view(),
-            "guessed_shares": self.guessed,
-            "explored_dollars": self.explored / NANO,
+            "guessed": scaled_decimal(self.guessed),
+            "explored": scaled_decimal(self.explored),
             "explored_orders": self.explored_orders,
             "marked": self.marked,
             "late": self.late,
             "places": {
                 name: {
                     "children": one.children,
-                    "sent": one.sent,
-                    "filled": one.filled,
-                    "cost_dollars": (one.money + one.fees) / NANO,
-                    "fees_dollars": one.fees / NANO,
+                    "sent": scaled_decimal(one.sent),
+                    "filled": scaled_decimal(one.filled),
+                    "cost": scaled_decimal(one.money + one.fees),
+                    "fees": scaled_decimal(one.fees),
                 }
                 for name, one in self.places.items()
             },
         }
 
 
-STATE_VERSION = 3  # of encoded states; other versions are refused
+STATE_VERSION = 4  # of encoded states; other versions are refused
 DAY = 86_400 * 10**9  # nanoseconds; daily limits count from midnight UTC
 
 
@@ -169,7 +182,7 @@ class Execution(msgspec.Struct, array_like=True, gc=False):
 
 
 class ChildState(msgspec.Struct, array_like=True, gc=False):
-    """A child order and its progress.
+    """A child order and its progress; ``value`` and ``fees`` are amounts.
 
     ``status`` is intended, sent, acknowledged, partly_filled, unknown or done; ``reason`` is why the child ended.
     ``final`` is the cumulative quantity in the venue's last report, and -1 before this report. ``losses`` counts sends
@@ -202,8 +215,7 @@ class ChildState(msgspec.Struct, array_like=True, gc=False):
 class ParentState(msgspec.Struct, array_like=True, gc=False):
     """An order and its progress.
 
-    ``closing`` is whether the deadline has passed, ``marked`` the price at which unfilled shares were given up.
-    ``outcome`` is kept until the event `Settled` is in the log.
+    ``mid`` is the amount of one unit at the arrival mid. ``outcome`` is kept until it is in the log.
     """
 
     order: ParentOrder
@@ -231,11 +243,12 @@ class ParentState(msgspec.Struct, array_like=True, gc=False):
 
 
 class PositionState(msgspec.Struct, gc=False):
-    """Net position in a symbol: shares, cash without fees, and fees paid."""
+    """Net position in a symbol: shares in units, and amounts of cash without fees and of fees paid."""
 
     shares: int = 0
     cash: int = 0
     fees: int = 0
+    terms: str = ""
 
 
 class VenueState(msgspec.Struct, gc=False):
@@ -247,18 +260,18 @@ class VenueState(msgspec.Struct, gc=False):
 
 
 class SymbolState(msgspec.Struct, gc=False):
-    """Shares and notional of unsettled orders in a symbol."""
+    """Units and notional amount of unsettled orders in a symbol, and the terms of its newest order."""
 
     quantity: int = 0
     notional: int = 0
+    terms: str = ""
 
 
 class DayState(msgspec.Struct, gc=False):
-    """Orders, shares, notional, rejects and costs (``loss``) of a day."""
+    """Orders, notional, rejects and costs of a day; money in 1e-9 of the currency."""
 
     day: int = 0
     orders: int = 0
-    quantity: int = 0
     notional: int = 0
     rejects: int = 0
     loss: int = 0
@@ -268,7 +281,8 @@ class TradingState(msgspec.Struct):
     """The state that events change; it is kept small, because snapshots are encoded between two events.
 
     Settled orders are in ``recent`` until they move to the archive (`riskroute.live.state.archive`); ``archived`` is
-    the number of these moves. ``replaced`` maps busted or corrected fills to the reports that replaced them.
+    the number of those moves. ``replaced`` maps busted or corrected fills to the reports that replaced them.
+    ``currency`` is that of all amounts, empty before the first order.
     """
 
     version: int = STATE_VERSION
@@ -294,6 +308,7 @@ class TradingState(msgspec.Struct):
     settled: int = 0
     archived: int = 0
     belief: int = -1
+    currency: str = ""
     duplicates: int = 0
     corrections: int = 0
     orphans: int = 0
@@ -307,16 +322,16 @@ class _StateVersion(msgspec.Struct):
 
 def encode_trading_state(state: TradingState) -> bytes:
     """Encode a state; equal states have equal bytes."""
-    return msgspec.msgpack.encode(state)
+    return encode_record(state)
 
 
 def decode_trading_state(body: bytes) -> TradingState:
     """Decode a state encoded by `encode_trading_state`; raise `DataError` if it is damaged or of another version."""
     try:
         # decode the version first: a state of another version need not have the fields of this one
-        version = msgspec.msgpack.decode(body, type=_StateVersion).version
+        version = decode_record(body, _StateVersion).version
         if version != STATE_VERSION:
             raise DataError(f"a state must have version {STATE_VERSION}, had {version}")
-        return msgspec.msgpack.decode(body, type=TradingState)
+        return decode_record(body, TradingState)
     except msgspec.MsgspecError as error:
         raise DataError(f"the encoded state is damaged: {one_line_error(error)}") from None

@@ -18,7 +18,8 @@ class Gateway(Protocol):
     """One venue or pool.
 
     No call waits for the venue, which answers with execution reports. `send` may raise only if the child was certainly
-    not sent. A venue must not trade a child id twice.
+    not sent. A venue must not trade a child id twice. Children and reports have quantities in units, prices in 1e-9 and
+    fees as amounts; `riskroute.live.state.orders` converts them for the instrument of a symbol.
     """
 
     def connect(self, reports: ReportSink) -> None:

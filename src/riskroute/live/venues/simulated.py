@@ -15,7 +15,7 @@ import os
 import queue
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,8 +24,10 @@ from typing import Any, BinaryIO, Protocol
 import msgspec
 import numpy as np
 
+from riskroute.core.instrument import SHARES, Instrument
 from riskroute.core.seeding import seed_stream, seeded_uniform
 from riskroute.core.validation import real_number
+from riskroute.live.fees import PlaceFees
 from riskroute.live.state.orders import NANO, ChildOrder, ExecutionReport, ReportKind, VenueQuote, touch_prices
 from riskroute.live.venues.gateway import ReportSink
 
@@ -33,33 +35,37 @@ _Trade = tuple[int, int, int]  # time, price and shares
 
 
 class _Market(Protocol):
-    """The liquidity of a venue: prices in 1e-9 dollars, times in nanoseconds."""
+    """The liquidity of a venue: prices in 1e-9, quantities in units, times in nanoseconds."""
 
     def trades(self, child: ChildOrder, begin: int, end: int) -> list[_Trade]:
         """Return the trades of a child between ``begin`` and ``end``, which are equal for an immediate one."""
 
-    def fee(self, place: str, kind: str) -> int:
-        """Return the fee per share of a child of a kind."""
+    def fee(self, child: ChildOrder, fills: Sequence[tuple[int, int]]) -> int:
+        """Return the fee of a child with fills of price and units, as an amount."""
 
 
 class SimulatedMarket:
     """A market on given books: takers walk them, pools have hidden sizes, resting orders trade at random times.
 
     The trades of a child depend on its id and the seed alone. Nothing trades in a symbol without books. ``hidden`` are
-    the mean hidden sizes of pools in shares, ``fill_seconds`` is the mean time between trades with a resting order,
-    ``fees`` are taker and maker fees by place, in 1e-9 dollars per share.
+    the mean hidden quantities of pools, ``fill_seconds`` is the mean time between trades with a resting order, ``fees``
+    returns the fees of an instrument at a place; default: none. ``instruments`` are known by symbol; default: shares.
     """
 
     def __init__(
         self,
         quotes: Callable[[str], tuple[VenueQuote, ...]],
         seed: int = 0,
-        hidden: Mapping[str, int] | None = None,
+        hidden: Mapping[str, float] | None = None,
         fill_seconds: float = 1.0,
-        fees: Mapping[str, tuple[int, int]] | None = None,
+        fees: Callable[[str, Instrument], PlaceFees] = lambda place, instrument: PlaceFees(),
+        instruments: Mapping[str, Instrument] | None = None,
     ) -> None:
         self.quotes, self.hidden, self.seed = quotes, dict(hidden or {}), seed
-        self._fill_seconds, self._fees = fill_seconds, dict(fees or {})
+        self._fill_seconds, self._fees, self._instruments = fill_seconds, fees, dict(instruments or {})
+
+    def _instrument(self, symbol: str) -> Instrument:
+        return self._instruments.get(symbol, SHARES)
 
     def trades(self, child: ChildOrder, begin: int, end: int) -> list[_Trade]:
         books, place, shares, limit = self.quotes(child.symbol), child.place, child.quantity, child.limit
@@ -79,20 +85,24 @@ class SimulatedMarket:
         if limit is not None and sign * price > sign * limit:
             return []
         if child.kind == "dark":
-            mean, draw = self.hidden.get(place, 0), seeded_uniform(self.seed, "market", child.id)
-            held = int(math.log(draw) / math.log(mean / (1 + mean))) if mean else 0  # geometrically distributed
-            return [(begin, price, min(held, shares))] if held > 0 else []
+            instrument = self._instrument(child.symbol)
+            mean = self.hidden.get(place, 0) / (instrument.lot_units * instrument.unit_size)  # in lots
+            draw = seeded_uniform(self.seed, "market", child.id)
+            lots = int(math.log(draw) / math.log(mean / (1 + mean))) if mean else 0  # geometrically distributed
+            held = min(lots * instrument.lot_units, shares)
+            return [(begin, price, held)] if held > 0 else []
         rng = np.random.default_rng(seed_stream(self.seed, "market", child.id))
         time = begin
         while shares > 0 and (time := time + int(rng.exponential(self._fill_seconds) * NANO) + 1) < end:
-            some = min(shares, 100 * int(rng.integers(1, 4)))
+            some = min(shares, 100 * self._instrument(child.symbol).lot_units * int(rng.integers(1, 4)))
             found.append((time, price, some))
             shares -= some
         return found
 
-    def fee(self, place: str, kind: str) -> int:
-        taker, maker = self._fees.get(place, (0, 0))
-        return maker if kind == "limit" else taker
+    def fee(self, child: ChildOrder, fills: Sequence[tuple[int, int]]) -> int:
+        instrument = self._instrument(child.symbol)
+        taker, maker = self._fees(child.place, instrument)
+        return (maker if child.kind == "limit" else taker).total(instrument, fills)
 
 
 @dataclass(frozen=True)
@@ -235,7 +245,9 @@ class SimulatedVenue:
             there.cum, there.leaves = there.cum + part, there.leaves - part
             there.open = there.leaves > 0
             there.end = "acknowledged" if there.open else "filled"
-            fee = part * self.market.fee(self.place, there.child.kind)
+            fills = [(one.price, one.quantity) for one in there.reports if one.kind == "filled"]
+            fee = self.market.fee(there.child, [*fills, (price, part)])
+            fee -= sum([one.fee for one in there.reports if one.kind == "filled"])
             self._say(there, "filled", quantity=part, price=price, fee=fee)
 
     def _end(self, there: _VenueChild, kind: ReportKind) -> None:

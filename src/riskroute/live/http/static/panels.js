@@ -1,6 +1,6 @@
 // The panels; every new state of the service renders them again.
 
-import { $, brief, clock, dollars, draw, duration, make, number, percent, plural, seconds, show, size, table, within } from "/static/words.js";
+import { $, amount, brief, clock, draw, duration, make, number, percent, plural, quantity, seconds, show, size, table, within } from "/static/words.js";
 
 const STATUS = { ready: "Ready", halted: "Halted", starting: "Starting", failed: "Failed" };
 const NEAR = 0.8;
@@ -52,19 +52,20 @@ function counts(count) {
 }
 
 function cost(state) {
-  const { totals } = state;
+  const { totals, currency } = state;
+  const money = (value) => amount(value, currency);
   const shadow = state.mode === "shadow";
   const saved = totals.saving_bps;
   const sure = saved.low == null ? "" : saved.low > 0 ? "good" : saved.high < 0 ? "bad-text" : "";
   const pair = (name, value, more, style = "") => [make("dt", {}, name), make("dd", {}, make("b", { class: style }, value), more)];
   const points = ({ mean }) => (mean == null ? "–" : `${number(mean, 2)} bp`);
   const explored = totals.explored_orders
-    ? [dollars(totals.explored_dollars), `in ${plural(totals.explored_orders, "sampled order")}, one in ten, against the greedy plan`]
+    ? [money(totals.explored), `in ${plural(totals.explored_orders, "sampled order")}, one in ten, against the greedy plan`]
     : ["–", "no order sampled yet, or the router does not explore"];
   return [
     make("dl", { class: "pairs" },
-      ...pair("Against the arrival mid, fees included", points(totals.cost_bps), `${within(totals.cost_bps)}${totals.cost_bps.low == null ? "" : "; "}${dollars(totals.cost_dollars)} on ${dollars(totals.notional_dollars)}, ${plural(totals.cost_bps.orders, "settled order")}`),
-      ...pair(`${shadow ? "Would have saved" : "Saved"} against ${state.against} (estimate)`, points(saved), `${within(saved)}${saved.low == null ? "" : "; "}${dollars(totals.saving_dollars)}`, sure),
+      ...pair("Against the arrival mid, fees included", points(totals.cost_bps), `${within(totals.cost_bps)}${totals.cost_bps.low == null ? "" : "; "}${money(totals.cost)} on ${money(totals.notional)}, ${plural(totals.cost_bps.orders, "settled order")}`),
+      ...pair(`${shadow ? "Would have saved" : "Saved"} against ${state.against} (estimate)`, points(saved), `${within(saved)}${saved.low == null ? "" : "; "}${money(totals.saving)}`, sure),
       ...pair("Spent on exploration (estimate)", ...explored),
       ...pair("Abandoned or late", number(totals.marked), `orders with a remainder valued at the far touch; ${number(totals.late)} finished after their deadline`)),
     costChart(state),
@@ -101,7 +102,8 @@ const UNLIMITED = 1e15;
 function limits(state) {
   const shown = state.limits.map((one) => {
     const share = one.most ? Math.max(one.used / one.most, 0) : 0;
-    const say = (value) => (one.dollars ? `${value < 0 ? "−\u2060" : ""}$${brief(Math.abs(value))}` : brief(value));
+    const short = (value) => (Number.isInteger(value) || Math.abs(value) >= 1000 ? brief(value) : quantity(value));
+    const say = (value) => amount(value, one.unit, short);
     const none = one.most > UNLIMITED;
     const bar = make("progress", { max: 1, value: Math.min(share, 1), class: share >= 1 ? "full" : share >= NEAR ? "near" : "", "aria-label": `${one.what}, ${percent(share)} used` });
     return make("div", { class: "limit" },
@@ -109,32 +111,32 @@ function limits(state) {
         make("span", {}, none ? `${say(one.used)}, no limit` : `${say(one.used)} of ${say(one.most)}`)),
       none ? null : bar);
   });
-  const { quantity, notional, collar_bps, quote_seconds } = state.order_limits;
-  return [...shown, make("p", { class: "soft" }, `A single order: at most ${brief(quantity)} shares and $${brief(notional)}, within ${number(collar_bps)} bp of the mid, on quotes of the last ${number(quote_seconds, 1)} s.`)];
+  const { quantity: most, notional, collar_bps, quote_seconds } = state.order_limits;
+  return [...shown, make("p", { class: "soft" }, `A single order: at most a quantity of ${brief(most)} and ${amount(notional, state.currency, brief)}, within ${number(collar_bps)} bp of the mid, on quotes of the last ${number(quote_seconds, 1)} s.`)];
 }
 
-function places({ totals, venues: known, pools }) {
+function places({ totals, currency, venues: known, pools }) {
   const names = [...new Set([...Object.keys(known), ...Object.keys(totals.places)])];
   if (!names.length) return make("p", { class: "soft" }, "No children sent yet.");
   const total = names.reduce((sum, name) => sum + (known[name] ? (totals.places[name]?.filled ?? 0) : 0), 0);
   const rows = names.map((name) => {
-    const done = totals.places[name] ?? { children: 0, sent: 0, filled: 0, cost_dollars: 0, fees_dollars: 0 };
+    const done = totals.places[name] ?? { children: 0, sent: 0, filled: 0, cost: 0, fees: 0 };
     const beyond = !known[name];
     const rate = done.sent ? done.filled / done.sent : null;
     return [
       beyond ? (name === "beyond" ? "abandoned" : name) : name, beyond ? "" : pools.includes(name) ? "dark pool" : "venue",
-      number(done.children), number(done.sent), beyond ? "" : number(done.filled), beyond ? "" : percent(total ? done.filled / total : null),
-      beyond ? "" : percent(rate), beyond ? "" : make("progress", { max: 1, value: rate ?? 0, "aria-label": `${name}: filled ${percent(rate)} of the shares sent` }),
-      dollars(done.cost_dollars), dollars(done.fees_dollars), beyond ? "" : number(known[name].open), beyond ? "" : number(known[name].rejects),
+      number(done.children), brief(done.sent), beyond ? "" : brief(done.filled), beyond ? "" : percent(total ? done.filled / total : null),
+      beyond ? "" : percent(rate), beyond ? "" : make("progress", { max: 1, value: rate ?? 0, "aria-label": `${name}: filled ${percent(rate)} of the value sent` }),
+      number(done.cost, 2), number(done.fees, 2), beyond ? "" : number(known[name].open), beyond ? "" : number(known[name].rejects),
     ];
   });
-  return table("Children of settled orders. Cost is against arrival mids with fees; negative costs are savings.", [
-    { name: "Place", left: true, wrap: true }, { name: "Kind", left: true }, { name: "Children" }, { name: "Shares sent" }, { name: "Filled" },
+  return table(`Children of settled orders, in ${currency}: value sent and filled at arrival mids, cost against them with fees; negative costs are savings.`, [
+    { name: "Place", left: true, wrap: true }, { name: "Kind", left: true }, { name: "Children" }, { name: "Sent" }, { name: "Filled" },
     { name: "Of all fills" }, { name: "Fill rate" }, { name: "", picture: true }, { name: "Cost" }, { name: "Fees" }, { name: "Open now" }, { name: "Rejects today" },
   ], rows);
 }
 
-const UNITS = { bp: (value) => `${number(value, 2)} bp`, probability: (value) => percent(value), "$/share": (value) => `$${number(value, 4)}` };
+const UNITS = { bp: (value) => `${number(value, 2)} bp`, probability: (value) => percent(value), "$/share": (value) => number(value, 4) };
 
 function beliefs(state) {
   const { router } = state;
@@ -168,11 +170,11 @@ const HOW = { dark: "dark", dark_rest: "resting dark", limit: "posted", take: "t
 
 function chances(list) {
   if (!list.length) return null;
-  const sizes = list[0].sizes.map((one) => one.shares);
+  const sizes = list[0].sizes.map((one) => one.size);
   const cell = (one) => `${percent(one.chance)} (${percent(one.low)} to ${percent(one.high)})`;
-  const rows = list.map((one) => [one.place, HOW[one.kind] ?? one.kind, number(one.trials), ...one.sizes.map(cell)]);
+  const rows = list.map((one) => [one.place, HOW[one.kind] ?? one.kind, one.symbol || "all", one.counted, number(one.trials), ...one.sizes.map(cell)]);
   return make("div", { class: "gap" }, table("Probability of a complete fill by size of the child, from all fills so far, with 90 % interval.", [
-    { name: "Place", left: true, wrap: true }, { name: "How", left: true }, { name: "Trials" }, ...sizes.map((size) => ({ name: plural(size, "share") })),
+    { name: "Place", left: true, wrap: true }, { name: "How", left: true }, { name: "Symbol", left: true }, { name: "Counted in" }, { name: "Trials" }, ...sizes.map((size) => ({ name: number(size) })),
   ], rows));
 }
 
@@ -194,15 +196,15 @@ export function showAllOrders(list, wanted) {
 function orders(list) {
   if (!list.length) return make("p", { class: "soft" }, "No orders yet.");
   const rows = (all ? list : list.slice(0, FEW)).map((one) => {
-    const split = one.children.map((child) => `${child.place} ${number(child.filled)}/${number(child.quantity)} ${HOW[child.kind] ?? child.kind}${child.status === "unknown" ? " (unknown)" : child.reason === "rejected" ? " (rejected)" : ""}`);
+    const split = one.children.map((child) => `${child.place} ${quantity(child.filled)}/${quantity(child.quantity)} ${HOW[child.kind] ?? child.kind}${child.status === "unknown" ? " (unknown)" : child.reason === "rejected" ? " (rejected)" : ""}`);
     const flags = [one.safe && "safe router", one.marked && "remainder abandoned", one.busted && "busted", one.corrections && "corrected"].filter(Boolean);
     return [
-      one.key, clock(one.at), one.symbol, one.side, number(one.quantity), number(one.filled),
+      one.key, clock(one.at), one.symbol, one.side, `${quantity(one.quantity)} ${one.unit}`, quantity(one.filled),
       one.status + (flags.length ? `, ${flags.join(", ")}` : ""), split.join(" · "), one.cost_bps == null ? "–" : `${number(one.cost_bps, 2)} bp`,
     ];
   });
-  return table("Unsettled orders first, then the newest. The split shows filled/sent shares.", [
-    { name: "Key", left: true, wrap: true }, { name: "At" }, { name: "Symbol", left: true }, { name: "Side", left: true }, { name: "Shares" }, { name: "Filled" },
+  return table("Unsettled orders first, then the newest. The split shows filled/sent quantities.", [
+    { name: "Key", left: true, wrap: true }, { name: "At" }, { name: "Symbol", left: true }, { name: "Side", left: true }, { name: "Quantity" }, { name: "Filled" },
     { name: "Status", left: true, wrap: true }, { name: "Split", left: true, wrap: true }, { name: "Cost" },
   ], rows);
 }
@@ -210,8 +212,8 @@ function orders(list) {
 function positions(held) {
   const names = Object.keys(held);
   if (!names.length) return make("p", { class: "soft" }, "None.");
-  return table("", [{ name: "Symbol", left: true }, { name: "Shares" }, { name: "Cash" }, { name: "Fees paid" }],
-    names.map((name) => [name, number(held[name].shares), dollars(held[name].cash), dollars(held[name].fees)]));
+  return table("", [{ name: "Symbol", left: true }, { name: "Quantity" }, { name: "Cash" }, { name: "Fees paid" }],
+    names.map((name) => [name, `${quantity(held[name].quantity)} ${held[name].unit}`, amount(held[name].cash, held[name].currency), amount(held[name].fees, held[name].currency)]));
 }
 
 function service({ now, service: { queue, clients, decisions, commits, snapshots, unsaved, refits }, router }) {

@@ -34,7 +34,9 @@ const minus = (text) => text.replace(/^-/, "−");
 
 export const number = (value, digits = 0) => (value == null ? "–" : minus(formats[digits].format(value)));
 export const brief = (value) => (Math.abs(value) < 1e5 ? number(value) : minus(short.format(value)));
-export const dollars = (value) => (value == null ? "–" : (value < 0 ? "−\u2060$" : "$") + formats[2].format(Math.abs(value)));
+export const amount = (value, currency, say = (one) => number(one, 2)) => (value == null ? "–" : `${say(value)}${currency ? `\u00a0${currency}` : ""}`);
+const exact = new Intl.NumberFormat("en-GB", { maximumFractionDigits: 12 });
+export const quantity = (value) => (value == null ? "–" : minus(exact.format(value)));
 export const percent = (value) => (value == null ? "–" : number(100 * value, value > 0 && value < 0.1 ? 1 : 0) + " %");
 export const plural = (count, one, many = one + "s") => `${number(count)} ${count === 1 ? one : many}`;
 
