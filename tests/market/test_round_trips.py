@@ -157,7 +157,7 @@ def test_a_declared_instrument_of_a_study_is_checked_like_a_recorded_one(tmp_pat
     import_files([path], tmp_path / "books", ReadingOptions(zone="UTC"))
     words: dict[str, Any] = {"kept": tmp_path / "kept", "backend": HERE}
     (derived,) = market_days(tmp_path / "books", **words)
-    assert (str(derived.instrument.unit), derived.instrument.currency) == ("0.00001", "USD")
+    assert (str(derived.instrument.unit), derived.instrument.currency) == ("0.00001", "USDT")
     (declared,) = market_days(tmp_path / "books", instruments={coin.symbol: coin}, **words)
     assert declared.instrument == coin
     assert declared.load().books.bid_sz[0].tolist() == [25, 30]
