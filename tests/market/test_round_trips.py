@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -86,12 +87,13 @@ def test_quantities_and_prices_are_exact(one: Instrument, data: st.DataObject, t
         [[float(ticks * one.tick), float(units * one.unit)] for ticks, units in some] for some in (first[:2], first[2:])
     ]
     quantity = min(units for _, units in first)
+    any_size = replace(one, lot=None, minimum_quantity=Decimal(0), minimum_notional=Decimal(0))
     shown = {"venues": {"X": {"bids": levels[0], "asks": levels[1]}}}
-    context = read_context(shown, instrument=one, side="buy", quantity=str(quantity * one.unit))
+    context = read_context(shown, instrument=any_size, side="buy", quantity=str(quantity * one.unit))
     assert context.shares == quantity
     again = read_context(context.to_json())
     assert isinstance(again, Context)
-    assert (again.shares, again.instrument) == (quantity, one)
+    assert (again.shares, again.instrument) == (quantity, any_size)
     for name in ("bid_px", "bid_sz", "ask_px", "ask_sz"):
         np.testing.assert_array_equal(getattr(again.books, name), getattr(context.books, name))
     assert context.books.ask_sz[0].tolist() == [units for _, units in first[2:]]
@@ -155,7 +157,7 @@ def test_a_declared_instrument_of_a_study_is_checked_like_a_recorded_one(tmp_pat
     import_files([path], tmp_path / "books", ReadingOptions(zone="UTC"))
     words: dict[str, Any] = {"kept": tmp_path / "kept", "backend": HERE}
     (derived,) = market_days(tmp_path / "books", **words)
-    assert (str(derived.instrument.unit), derived.instrument.currency) == ("0.00001", "USD")
+    assert (str(derived.instrument.unit), derived.instrument.currency) == ("0.00001", "USDT")
     (declared,) = market_days(tmp_path / "books", instruments={coin.symbol: coin}, **words)
     assert declared.instrument == coin
     assert declared.load().books.bid_sz[0].tolist() == [25, 30]

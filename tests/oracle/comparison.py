@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 import math
 from collections import Counter
@@ -64,7 +65,7 @@ def played(
         kept=kept,
         backend=Backend("local", 1),
         train=0,
-        quantities=list(given.shares),
+        quantities=[float(instrument.natural(units)) for units in given.shares],
         horizon=given.horizon,
         latency_ms=given.latency_ms,
         protection=given.protection,
@@ -102,9 +103,19 @@ def recorded(
     return folder
 
 
-def disagreements(tables: Any, market: Market, given: Conditions, zone: str) -> list[str]:
-    """Compare every order with the oracle; returns what differs, one line per order."""
+def disagreements(
+    tables: Any, market: Market, given: Conditions, zone: str, instrument: Instrument = SHARES
+) -> list[str]:
+    """Compare every order with the oracle, in units of the instrument; returns what differs, one line per order."""
     found = []
+    units, value = 1 / instrument.unit_size, 1 / instrument.value
+    tables = dataclasses.replace(
+        tables,
+        orders=tables.orders.with_columns(
+            (pl.col("quantity", "estimated") * units).round(), pl.col("cost", "fees") * value
+        ),
+        fills=tables.fills.with_columns((pl.col("quantity") * units).round()),
+    )
     fills: dict[tuple[str, int], list[dict[str, Any]]] = {}
     for fill in tables.fills.iter_rows(named=True):
         fills.setdefault((fill["router"], fill["number"]), []).append(fill)

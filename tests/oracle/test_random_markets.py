@@ -66,7 +66,9 @@ def check(shape: Shape, conditions: Conditions) -> list[str]:
         except InputError as error:
             assert "met a two-sided market" in str(error)  # noqa: PT017 - any other error is a failure
             reject()
-        return disagreements(tables, oracle_market(books, fees, events, conditions), conditions, shape.zone)
+        return disagreements(
+            tables, oracle_market(books, fees, events, conditions), conditions, shape.zone, shape.instrument
+        )
 
 
 few = settings(max_examples=40, suppress_health_check=list(HealthCheck))

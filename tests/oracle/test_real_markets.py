@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 from checkout import SHARED_DATA
 from comparison import Conditions, disagreements, oracle_market, played, recorded
+from instruments import instrument_of
 from oracle import Charge
 from riskroute.market import ReadingOptions, import_files
 
@@ -39,8 +41,11 @@ def compared(
     """Play `sweep` and `clairvoyant` on an import; returns its tables, and what the oracle finds wrong."""
     books, events = (tables_of(folder, kind, units) for kind in ("snapshots", "events"))
     fees = dict.fromkeys(books, fee)
-    tables = played(folder, fees, conditions, kept=folder / "kept", routers=("sweep", "clairvoyant"))
-    return tables, disagreements(tables, oracle_market(books, fees, events or None, conditions), conditions, zone)
+    unit = instrument_of(unit=1 / Decimal(units))
+    routers = ("sweep", "clairvoyant")
+    tables = played(folder, fees, conditions, kept=folder / "kept", routers=routers, instrument=unit)
+    expected = oracle_market(books, fees, events or None, conditions)
+    return tables, disagreements(tables, expected, conditions, zone, unit)
 
 
 @pytest.fixture(scope="module")

@@ -27,7 +27,7 @@ from riskroute.routers.literature.cont_kukanov import _PlacementPrices, _stochas
 from riskroute.routing.consolidated import ConsolidatedBook
 
 STUDY = {
-    "shares": 4,
+    "quantities": 4,
     "train": "10:40-10:44",
     "test": "10:44-10:48",
     "bucket_minutes": 1,

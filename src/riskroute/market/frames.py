@@ -52,7 +52,9 @@ def from_frame(
     ...     store.snapshots(store.recordings()[0])["ask_px_00"].to_list()
     [101.0, 100.5]
     """
-    chosen = instance_of("options", options or ReadingOptions(), ReadingOptions, "a ReadingOptions")
+    chosen = instance_of(
+        "options", ReadingOptions() if options is None else options, ReadingOptions, "a ReadingOptions"
+    )
     folder = valid_path("out", out)
     frames = {"books": _polars_frame("books", books)}
     if trades is not None:

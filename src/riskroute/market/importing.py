@@ -383,7 +383,11 @@ class _BookImport:
         self._waiting.update(part.notes)
         for piece in self._trades.cut(part):
             events = piece.events
-            if piece.day not in self._days or events is None or not events.height:
+            if events is None or not events.height:
+                continue
+            if piece.day not in self._days:
+                notes = self.writers[self.venue, self.symbol, max(self._days)].recording.notes
+                notes["other_trades"] = notes.get("other_trades", 0) + events.height
                 continue
             writer = self.writers[self.venue, self.symbol, piece.day]
             if writer.recording.trades and piece.day not in self._traded:

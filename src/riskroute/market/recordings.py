@@ -9,6 +9,7 @@ import datetime as dt
 import json
 import math
 import os
+import re
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -71,6 +72,7 @@ _REMARKS = {
     "not_firm": "{n:,} quotes were not firm and count as empty books",
     "lots_of_100": "sizes were read as round lots of 100 shares",
     "no_last_line": "the file has no END line and may be truncated",
+    "other_trades": "skipped {n:,} trades of days without books",
     "no_snapshot": "updates begin without a snapshot; levels that did not change since are missing",
     "best_only": "the file holds only quotes that changed the national best bid and offer; books may be stale",
 }
@@ -272,9 +274,19 @@ class Steps:
         self._tick = math.gcd(self._tick, int(np.gcd.reduce(np.unique(counts)))) if len(counts) else self._tick
 
     def apply(self, instrument: Instrument) -> Instrument:
-        """Return the instrument with the derived unit, lot and tick."""
+        """Return the instrument with the derived unit, lot and tick.
+
+        Fractional sizes and zones other than New York are not those of US shares: quantity and currency are then named
+        after a symbol such as BTCUSDT or XBT/USD, and else unknown.
+        """
         tick = self._tick * self._digits or instrument.tick
-        return replace(instrument, unit=self._unit, lot=None, tick=tick)
+        found = replace(instrument, unit=self._unit, lot=None, tick=tick)
+        if self._unit == 1 and instrument.zone == TRADING_ZONE:
+            return found
+        money = "USDT|USDC|FDUSD|BUSD|TUSD|DAI|USD|EUR|GBP|JPY|BTC|ETH|BNB"
+        pair = re.fullmatch(rf"([A-Z0-9]{{2,10}}?)[-/_]?({money})", instrument.symbol.upper())
+        counted, currency = pair.groups() if pair else ("units", "unknown currency")
+        return replace(found, quantity=counted, currency=currency)
 
 
 class _ParquetStream:

@@ -355,6 +355,31 @@ def test_a_missing_update_empties_the_book(tmp_path: Path, exchange: str) -> Non
     assert table["bid_px_00"].to_list() == [99, None, 99]
 
 
+def test_levels_beyond_the_subscribed_depth_are_removed(tmp_path: Path) -> None:
+    """Kraken does not say that a level has left the best ones, and says so when it comes back."""
+
+    def message(**sides: Any) -> list[Any]:
+        named = {side: [[price, size, "1.5"] for price, size in levels] for side, levels in sides.items()}
+        return [7, named, "book-2", "XY"]
+
+    messages = [
+        message(bs=BIDS, **{"as": [["101", "3"], ["102", "1"]]}),
+        message(b=[["99.5", "1"]]),
+        message(b=[["99.5", "0"]]),
+        message(a=[["101", "0"]]),
+        message(b=[["98", "4"]], a=[["103", "1"]]),
+    ]
+    _, table = imported(written(tmp_path, capture("KRAKEN", messages)))
+    rows = table.select("bid_px_00", "bid_px_01", "ask_px_00", "ask_px_01").rows()
+    assert rows == [
+        (99, 98, 101, 102),
+        (99.5, 99, 101, 102),
+        (99, None, 101, 102),
+        (99, None, 102, None),
+        (99, 98, 102, 103),
+    ]
+
+
 def test_trades_before_the_connection_are_left_out(tmp_path: Path) -> None:
     messages = json.loads(json.dumps(MESSAGES["OKX"]))
     messages[2]["data"][0]["ts"] = str(MS - 60_000)

@@ -68,7 +68,7 @@ def test_unit_and_tick_are_derived_and_printed(tmp_path: Path, capsys: pytest.Ca
     columns = coins() | {"bid_px_00": [99.0, 99.5] * 20, "bid_sz_00": [*[0.5] * 39, 0.50001]}
     path = written(tmp_path / "books.csv", columns)
     assert command(["market", "import", str(path), "--out", str(tmp_path / "out")]) == 0
-    assert "XBT/USD: quantities in multiples of 0.00001 shares, ticks of 0.01" in capsys.readouterr().out
+    assert "XBT/USD: quantities in multiples of 0.00001 XBT, ticks of 0.01, amounts in USD" in capsys.readouterr().out
 
 
 def test_sizes_finer_than_a_declared_unit_are_refused(tmp_path: Path) -> None:

@@ -318,6 +318,13 @@ def test_damaged_trades_are_refused(tmp_path: Path, changes: dict[str, Any], exp
         import_files([trades, tardis_book(tmp_path)], tmp_path / "refused", ReadingOptions(depth=6))
 
 
+def test_trades_of_days_without_books_are_left_out_and_said(tmp_path: Path) -> None:
+    stamps = [BEGIN + 3, BEGIN + 6, BEGIN + 86_400 * 10**6]
+    trades = as_csv(tmp_path, trades_frame(local_timestamp=stamps), "trades")
+    (one,) = import_files([trades, tardis_book(tmp_path)], tmp_path / "out", ReadingOptions(depth=6))
+    assert (one.trades, one.remarks[-1].partition(": ")[2]) == (2, "skipped 1 trades of days without books.")
+
+
 def test_a_trade_up_to_a_second_late_takes_the_time_before(tmp_path: Path) -> None:
     trades = as_csv(tmp_path, trades_frame(local_timestamp=[BEGIN + 9, BEGIN + 6, BEGIN + 10]), "trades")
     (one,) = import_files([trades, tardis_book(tmp_path)], tmp_path / "out", ReadingOptions(depth=6))

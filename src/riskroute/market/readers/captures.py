@@ -38,7 +38,10 @@ class _Line(msgspec.Struct):
 
 
 class _Book(NamedTuple):
-    """Levels of a message; ``reset`` for a whole book. Numbers are given if the feed numbers its updates."""
+    """Levels of a message; ``reset`` for a whole book. Numbers are given if the feed numbers its updates.
+
+    ``limit`` is given if the feed does not remove levels that leave its best ``limit`` of a side.
+    """
 
     symbol: str
     bids: Levels
@@ -47,6 +50,7 @@ class _Book(NamedTuple):
     last: int | None = None
     previous: int | None = None  # number of the update before
     first: int | None = None  # first number covered; the snapshot comes from the REST interface
+    limit: int | None = None
 
 
 class _Trade(NamedTuple):
@@ -229,7 +233,7 @@ def _kraken(one: Any, _: str) -> _Found:
         for each in one[1:-2]:
             whole = "as" in each or "bs" in each
             bids, asks = (_pairs(each.get(name, ())) for name in (("bs", "as") if whole else ("b", "a")))
-            yield _Book(symbol, bids, asks, reset=whole)
+            yield _Book(symbol, bids, asks, reset=whole, limit=int(channel.partition("-")[2]))
     elif channel == "trade":
         for price, size, time, side, *_rest in one[1]:
             yield _Trade(symbol, float(time) * 1000, price, size, _rests(side))
@@ -304,6 +308,7 @@ class _Feed:
         self.book, self.chain = book, DepthChain(book)
         self.known, self.last = False, -1
         self._whole: tuple[int, int, Levels, Levels] | None = None  # a book that no update has continued yet
+        self._prices: tuple[set[float], set[float]] = set(), set()  # of both sides, if the feed has a limit
 
     def add(self, line: int, stamp: int, one: _Book) -> None:
         """Apply levels; after a gap the book is unknown until the next whole book."""
@@ -322,8 +327,25 @@ class _Feed:
             self.book.gaps += 1
             self.known = False
         if one.reset or self.known:
+            if one.limit is not None:
+                one = self._limited(one, one.limit)
             self.book.add(line, stamp, one.bids, one.asks, reset=one.reset)
             self.known, self.last = True, -1 if one.last is None else one.last
+
+    def _limited(self, one: _Book, limit: int) -> _Book:
+        """Return a message that also removes the levels beyond the best ``limit`` of each side."""
+        sides = []
+        for prices, levels, worst in zip(self._prices, (one.bids, one.asks), (min, max), strict=True):
+            if one.reset:
+                prices.clear()
+            prices.update(price for price, size in levels if size)
+            prices.difference_update(price for price, size in levels if not size)
+            gone = []
+            while len(prices) > limit:
+                gone.append((worst(prices), 0.0))
+                prices.remove(gone[-1][0])
+            sides.append([*levels, *gone])
+        return one._replace(bids=sides[0], asks=sides[1])
 
     def end(self) -> None:
         """Add a book that no update continued."""
