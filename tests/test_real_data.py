@@ -120,6 +120,27 @@ def test_fees_in_basis_points_and_a_display_that_does_not_suffice(script: Module
     assert math.isnan(cost)
 
 
+@pytest.mark.parametrize(
+    ("found", "short", "agrees"),
+    [
+        ([2.0, math.nan], [False, True], True),
+        ([2.0, math.nan], [False, False], False),  # the backtest found enough
+        ([2.0, 3.0], [False, True], False),  # it did not
+        ([2.0 + 2e-9, math.nan], [False, True], False),
+        ([math.nan, math.nan], [True, True], False),  # nothing to compare
+    ],
+)
+def test_what_counts_as_agreement(script: ModuleType, found: list[float], short: list[bool], agrees: bool) -> None:
+    """The third order met a hidden trade, so that its cost may differ."""
+    played = {
+        "played": [2.0, 3.0, 4.0],
+        "found": [*found, 5.0],
+        "hidden": [False, False, True],
+        "short": [*short, False],
+    }
+    assert script.Check("100 shares", polars.DataFrame(played)).agrees == agrees
+
+
 @pytest.mark.real_data
 @pytest.mark.usefixtures("untraced")
 @pytest.mark.parametrize(
@@ -139,4 +160,5 @@ def test_recomputed_costs_agree_with_the_backtest(
     assert check.played.height >= least
     assert check.compared.height >= least
     assert check.gap <= script.TOLERANCE
+    assert check.agrees
     assert check.compared["played"].min() > 0
