@@ -92,7 +92,7 @@ def test_the_guide_to_routers_prints_what_its_first_command_does(tmp_path: Path)
 
 
 def test_there_is_something_to_run() -> None:
-    assert len(SNIPPETS) == 10
+    assert len(SNIPPETS) == 11
     assert [len(commands) for commands in BLOCKS] == [4, 3, 3, 4, 1, 1, 1, 1, 2]
 
 
