@@ -41,7 +41,7 @@ class Shape:
 
     @property
     def instrument(self) -> Instrument:
-        if (self.unit, self.multiplier) == ("1", "1"):
+        if (self.unit, self.multiplier, self.zone) == ("1", "1", "America/New_York"):
             return SHARES
         unit, multiplier = Decimal(self.unit), Decimal(self.multiplier)
         return Instrument("ZZ", unit=unit, multiplier=multiplier, quantity="contracts", zone=self.zone)

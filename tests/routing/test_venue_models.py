@@ -191,15 +191,15 @@ def test_saved_files_are_for_reading(tmp_path: Path) -> None:
         "[[venues]]\n"
         'name = "XNAS"\n'
         'kind = "market"\n'
-        "mean = [-0.07, -1e-07]  # dollars per share, per squared share\n"
-        "variance = [0.0, 0.00056]  # squared dollars per share, per squared share\n"
+        "mean = [-0.07, -1e-07]  # amount per quantity of 1, per squared quantity\n"
+        "variance = [0.0, 0.00056]  # squared amount per quantity of 1, per squared quantity\n"
         "mean_error = [0.002, 1e-05]  # standard errors\n"
         "\n"
         "[[venues]]\n"
         'name = "Dark 1"\n'
         'kind = "dark"\n'
-        "mean = [-0.05, 0.0003]  # dollars per share, per squared share\n"
-        "variance = [-0.01, 0.06]  # squared dollars per share, per squared share\n"
+        "mean = [-0.05, 0.0003]  # amount per quantity of 1, per squared quantity\n"
+        "variance = [-0.01, 0.06]  # squared amount per quantity of 1, per squared quantity\n"
     )
     assert [one.name for one in path.parent.iterdir()] == ["venues.toml"]
 

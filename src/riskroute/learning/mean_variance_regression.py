@@ -1,7 +1,7 @@
 """Regression with a linear mean and a linear variance, each in its own features.
 
 A reward is ``y = offset + x' theta + noise`` with ``Var = base_variance + chi' phi`` and ``phi >= 0``. If ``chi``
-consists of squared factor loadings, all variances are non-negative. Rewards of one round may share a common factor: the
+consists of squared factor loadings, all variances are non-negative. Rewards of one round may have a common factor: the
 product of the errors of two such rewards ``k`` and ``l`` has expectation ``chi_kl' phi``, where ``chi_kl`` are the
 features of the pair.
 

@@ -116,9 +116,9 @@ def test_restore_policy_finds_the_class_by_name() -> None:
     setting = Setting(actions=Actions(np.eye(3)), horizon=100)
     saved = json.loads(json.dumps(make_policy("greedy").start(setting).state()))
     assert type(restore_policy(saved, setting.actions)).name == "greedy"
-    with pytest.raises(StateError, match="known policy"):
+    with pytest.raises(StateError, match=r"must name a registered policy .*, was 'nonesuch'"):
         restore_policy({"policy": "nonesuch"}, setting.actions)
-    with pytest.raises(StateError, match="known policy"):
+    with pytest.raises(StateError, match=r"must name a registered policy .*, was None"):
         restore_policy({}, setting.actions)
     with pytest.raises(StateError, match="state policy must be 'rise', was 'greedy'"):
         Rise.restore(saved, setting.actions)
