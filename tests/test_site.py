@@ -61,7 +61,7 @@ def test_the_api_page_shows_every_name_with_its_docstring(site: Path) -> None:
     assert (
         "Risk-aware explore-then-commit (RISE). Parameters: Name Type Description Default mode str practical" in words
     )
-    assert "counts of the paper's eq. (n_a)." in words
+    assert "as the paper's theorem requires." in words
     assert ">>> rise.plan().counts.tolist() [100, 100]" in words
     assert "The horizon determines when exploration no longer pays." in words
     assert "memory(None" not in words  # what a policy learns is no parameter

@@ -93,9 +93,11 @@ def _narrow(schema: Any) -> None:
         number: dict[str, Any] = {"type": "number"}
         if bounds is not None:
             number["minimum"], number["maximum"] = bounds
-        schema["anyOf"] = [number, {"type": "string", "format": "decimal"}]
-    if isinstance(schema, dict) and schema.get("format") == "decimal" and schema.get("type") == "string":
+        schema["anyOf"] = [number, {"type": "string", "pattern": r"^-?[0-9]+(\.[0-9]+)?$", "maxLength": 40}]
         return
+    if isinstance(schema, dict) and schema.get("format") == "decimal":  # msgspec's default; responses have numbers
+        del schema["format"]
+        schema["type"] = "number"
     for part in schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ():
         _narrow(part)
 
