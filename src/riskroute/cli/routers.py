@@ -224,7 +224,7 @@ def _backtest(
     instruments: options.Instruments = None,
     protection: options.Protection = None,
     queue: options.Queue = None,
-    seeds: Annotated[int, typer.Option(help="Repetitions with different random numbers.")] = 1,
+    seeds: Annotated[int, typer.Option(help="Draws of arrival times, among which the orders are divided.")] = 5,
     backend: options.Backend = "local",
     address: options.Address = None,
     seed: options.Seed = 0,
@@ -273,7 +273,7 @@ def _backtest(
     cache = PlayCache(kept / "played")
     found = _market_days(market, symbol, days, seed, config.clock_hours, kept, fees, where, instruments)
     names = candidate_names(config.routers, pools=bool(found[0].pools), horizon=horizon, train=train)
-    plays = len({*names, CLAIRVOYANT}) * len({day.symbol for day in found}) * seeds * queue_plays(found, config)
+    plays = len({*names, CLAIRVOYANT}) * len({day.symbol for day in found}) * queue_plays(found, config)
     with show_progress(plays, "plays") as progress:
         result = run_backtest(
             market,

@@ -29,9 +29,9 @@ from riskroute.simulation.backends import Backend
 from riskroute.simulation.play_day import TradingDay
 from riskroute.study import stresses
 from riskroute.study.backtest import BacktestResult, run_backtest
-from riskroute.study.candidates import CLAIRVOYANT, FITTED, Candidate, candidate_names
+from riskroute.study.candidates import FITTED, Candidate, candidate_names
 from riskroute.study.config import BacktestConfig, StressConfig, StudyConfig
-from riskroute.study.costs import VenueCosts, costs_by_venue, objective_cost, order_costs_bps, with_terciles
+from riskroute.study.costs import VenueCosts, costs_by_venue, order_costs_bps, with_terciles
 from riskroute.study.day_tables import KEY, DayTables, notional
 from riskroute.study.examples import OrderExample, order_examples
 from riskroute.study.markets import MarketDay, market_days_zone
@@ -44,9 +44,16 @@ from riskroute.study.play import (
     play_tasks,
     training_days,
 )
-from riskroute.study.router_comparison import ORDER, ROUNDING, RouterComparison
-from riskroute.study.static_fit import static_fit_candidate
-from riskroute.study.statistics import PairedDifference, bootstrap_difference, time_block_numbers
+from riskroute.study.router_comparison import (
+    NO_VERDICT,
+    ORDER,
+    ROUNDING,
+    RouterComparison,
+    choose_router,
+    training_objectives,
+)
+from riskroute.study.static_fit import held_out_orders, static_fit_candidate
+from riskroute.study.statistics import PairedDifference, bootstrap_difference, resampling_units
 
 _TERCILE_MEASURES = ("spread", "volatility", "depth")
 _SPREADS = ("narrow", "middle", "wide")
@@ -58,7 +65,7 @@ SURFACE_POINTS = len(_PRESENCE) * len(_ADVERSE)
 
 @dataclass(frozen=True)
 class CaseEstimate:
-    """A mean with its 95 % confidence interval over time blocks; the ends are None with one block."""
+    """A mean with its 95 % confidence interval over days or time blocks; the ends are None with one block."""
 
     mean: float
     low: float | None
@@ -97,7 +104,8 @@ class CaseSaving:
     """Saving of one router against another on the test days; negative if it costs more.
 
     The other amounts are in the quote currency, None for orders in several currencies; ``amount_per_day`` is for the
-    mean number of orders per test day. ``detectable_bps`` is the minimum saving that is detected with 80 % power.
+    mean number of orders per test day. ``detectable_bps`` is the minimum saving that is detected with 80 % power,
+    ``p_value`` that of no saving.
     """
 
     router: str
@@ -107,6 +115,7 @@ class CaseSaving:
     amount_per_day: CaseEstimate | None
     detectable_bps: float | None
     amount_per_1000_orders: CaseEstimate | None = None
+    p_value: float | None = None
 
 
 @dataclass(frozen=True)
@@ -255,7 +264,7 @@ class StudyCase:
     - ``depth_fraction``, ``volume_fraction``: median order size over displayed depth, and over the volume of a time
       block if that is known.
     - ``training_objective_bps``: objective of every router on the training days: mean cost plus the charge for
-      unforeseen variance.
+      unforeseen variance. Fitted routers are scored on orders that they were not fitted to.
     - ``chosen``: the router with the lowest objective on the training days; the benchmark rule in a tie.
     - ``use``: the chosen router if the test days confirm it, else the benchmark rule.
     - ``reason``: key of `riskroute.study.router_comparison.REASONS`.
@@ -341,11 +350,12 @@ def play_case(
         if name in FITTED:
             finished(f"fit {name}")
     result = run_backtest(
-        config.market, days, asked, backend=backend, cache=cache, finished=played, candidates=candidates
+        config.market, days, asked, backend=backend, cache=cache, finished=played, candidates=candidates, joint=False
     )
     found, orders = result.comparison, result.tables.orders
-    objectives = _training_objectives(orders, config.kappa)
-    chosen = _choose_router(objectives, found.bar)
+    training = held_out_orders(candidates, orders, days, asked, backend=backend, cache=cache)
+    objectives = training_objectives(training, config.kappa)
+    chosen = choose_router(objectives, found.bar)
     reason = found.choice_reason(chosen)
     use = chosen if reason == "beats" else found.bar
     states = _order_states(orders, days, asked)
@@ -363,13 +373,13 @@ def play_case(
     currencies = {one.currency for one in instruments}
     shown = [one.label for one in pair] if pair else [chosen]
     looked = "static" in found.routers
-    training, test = _day_counts(days, config)
+    training_count, test_count = _day_counts(days, config)
     depth, volume = result.footprint_fractions()
     return StudyCase(
         quantity=size,
         horizon=horizon,
-        training_days=training,
-        test_days=test,
+        training_days=training_count,
+        test_days=test_count,
         price=float(orders.filter("judged")["mid"].to_numpy().mean()) if len(instruments) == 1 else None,
         depth_fraction=depth,
         volume_fraction=volume,
@@ -393,37 +403,11 @@ def play_case(
         examples=order_examples(result.tables, days, asked, chosen, shown[1] if pair else None),
         stresses=stressed,
         zone=market_days_zone(days),
-        verdict=reason != "estimated",
+        verdict=reason not in NO_VERDICT,
         estimated_share=max(found.routers[name].estimated_share for name in (chosen, found.bar)),
         instruments=instruments,
         currency=currencies.pop() if len(currencies) == 1 else "",
     )
-
-
-def _training_objectives(orders: polars.DataFrame, kappa: float) -> dict[str, float]:
-    """Return the objective of every router but the clairvoyant on the training orders, in basis points.
-
-    Learning routers pay for exploration there; routers fitted on these days look slightly better than they are.
-    """
-    training = orders.filter(~polars.col("judged"))
-    names = training["router"].unique(maintain_order=True).to_list()
-    return {
-        name: objective_cost(training.filter(polars.col("router") == name), kappa)
-        for name in names
-        if name != CLAIRVOYANT
-    }
-
-
-def _choose_router(objectives: dict[str, float], bar: str) -> str:
-    """Return the router with the lowest objective; the benchmark rule ``bar`` unless another is lower.
-
-    Examples
-    --------
-    >>> _choose_router({"sweep": 1.0, "contextual": 0.8}, "sweep"), _choose_router({"sweep": 1.0, "x": 1.0}, "sweep")
-    ('contextual', 'sweep')
-    """
-    best = min(objectives, key=lambda name: objectives[name])
-    return best if objectives[best] < objectives[bar] - ROUNDING else bar
 
 
 def _shown_pair(result: BacktestResult, chosen: str) -> tuple[Candidate, Candidate] | None:
@@ -463,14 +447,15 @@ def _paired_orders(orders: polars.DataFrame, router: str, against: str) -> polar
     )
 
 
-def _difference(values: Vector, blocks: Integers, seed: int, *names: object) -> PairedDifference:
-    """Return the mean with its confidence interval; ``names`` identify its random stream."""
+def _difference(values: polars.Series, orders: polars.DataFrame, seed: int, *names: object) -> PairedDifference:
+    """Return the mean over orders with its confidence interval; ``names`` identify its random stream."""
     rng = np.random.default_rng(seed_stream(seed, "desk", *map(str, names)))
-    return bootstrap_difference(values, blocks, rng).paired("")
+    units, unit = resampling_units(orders)
+    return bootstrap_difference(values.to_numpy(), units, rng, unit=unit).paired("")
 
 
-def _estimate(values: Vector, blocks: Integers, seed: int, *names: object) -> CaseEstimate:
-    found = _difference(values, blocks, seed, *names)
+def _estimate(values: polars.Series, orders: polars.DataFrame, seed: int, *names: object) -> CaseEstimate:
+    found = _difference(values, orders, seed, *names)
     return CaseEstimate(found.difference_bps, found.low, found.high)
 
 
@@ -479,11 +464,11 @@ def _saving_of(
 ) -> CaseSaving:
     """Return the saving of a router against another; ``paired`` is the difference in basis points if already known."""
     gaps = _paired_orders(orders, router, against)
-    blocks, days = time_block_numbers(gaps), gaps.select(polars.struct("symbol", "day").n_unique()).item()
-    paired = paired or _difference(gaps["bps"].to_numpy(), blocks, seed, router, against, "bps")
+    days = gaps.select(polars.struct("symbol", "day").n_unique()).item()
+    paired = paired or _difference(gaps["bps"], gaps, seed, router, against, "bps")
     each = None
     if orders["currency"].n_unique() == 1:
-        each = _estimate(gaps["amount"].to_numpy(), blocks, seed, router, against, "dollars").negated
+        each = _estimate(gaps["amount"], gaps, seed, router, against, "dollars").negated
     return CaseSaving(
         router,
         against,
@@ -492,6 +477,7 @@ def _saving_of(
         amount_per_day=each and each.times(gaps.height / days),
         detectable_bps=paired.detectable_bps,
         amount_per_1000_orders=each and each.times(1000),
+        p_value=paired.p_value,
     )
 
 
@@ -569,9 +555,7 @@ def _differences_by_state(
             mine = some.sort(ORDER)
             values = mine[measure].to_numpy() if measure in _TERCILE_MEASURES else None
             least, most = (None, None) if values is None else (float(values.min()), float(values.max()))
-            difference = _estimate(
-                mine["bps"].to_numpy(), time_block_numbers(mine), seed, router, against, measure, str(state)
-            )
+            difference = _estimate(mine["bps"], mine, seed, router, against, measure, str(state))
             found.append(CaseStateDifference(measure, str(state), least, most, mine.height, difference))
     return tuple(found)
 
@@ -592,9 +576,7 @@ def _learning_cost(orders: polars.DataFrame, router: str, *, seed: int) -> CaseL
     first = polars.col("day") == polars.col("day").min().over("symbol")
     parts = [per_order.filter(first), per_order.filter(~first)]
     found = [
-        _estimate(part["spent"].to_numpy(), time_block_numbers(part), seed, router, "learning", when)
-        if part.height
-        else None
+        _estimate(part["spent"], part, seed, router, "learning", when) if part.height else None
         for when, part in zip(("first", "later"), parts, strict=True)
     ]
     return None if found[0] is None else CaseLearningCost(found[0], found[1])
@@ -612,7 +594,7 @@ def _hour_costs(
         mine = table.filter(polars.col("router") == router)
         for hour in sorted(mine["hour"].unique()):
             some = mine.filter(polars.col("hour") == hour)
-            cost = _estimate(some["cost_bps"].to_numpy(), time_block_numbers(some), seed, router, "hour", hour)
+            cost = _estimate(some["cost_bps"], some, seed, router, "hour", hour)
             found.append(_HourCost(router, int(hour), some.height, cost))
     return tuple(found)
 
@@ -657,7 +639,7 @@ def _by_number(orders: polars.DataFrame, router: str, against: str) -> polars.Da
     return (
         one.join(other.select(*ORDER, "cost_bps"), on=ORDER, suffix="_other")
         .with_columns(
-            place=polars.struct("day", "number").rank("ordinal").over("symbol"),
+            place=polars.struct("day", "number").rank("ordinal").over("symbol", "seed"),
             gap=polars.when(gap.abs() < ROUNDING).then(0.0).otherwise(gap),
             test=polars.col("test").list.all(),
         )
@@ -730,7 +712,7 @@ def _stress_savings(
             order_costs_bps(pressed.filter(polars.col("judged"))).group_by("router").agg(polars.col("cost_bps").mean())
         )
         means = dict(costs.iter_rows())
-        judged = judged or int(orders["judged"].sum()) // (2 * config.seeds)
+        judged = judged or int(orders["judged"].sum()) // 2
         found.append(_StressSaving(name, means[router], means[against], saving.bps, _estimated_share(orders)))
     return CaseStressTable(router, against, judged, tuple(found))
 
@@ -756,7 +738,7 @@ def _dark_surface(
     points, orders = [], 0
     for world, some in zip(worlds, tasks, strict=True):
         played = DayTables.together([next(tables) for _ in some]).orders
-        orders = int(played["judged"].sum()) // (2 * config.seeds)
+        orders = int(played["judged"].sum()) // 2
         saved = _saving_of(played, router, against, seed=config.seed)
         points.append(_SurfacePoint(world.presence, world.adverse, saved.bps, _estimated_share(played)))
     return CaseDarkSurface(router, against, orders, tuple(points))

@@ -73,7 +73,7 @@ class BacktestConfig:
     - ``quantities``: order sizes as natural quantities, such as 1000 shares or 0.25 BTC, used in rotation.
     - ``side``: ``buy``, ``sell``, or ``both`` alternating.
     - ``lot``: lot size of child orders, a natural quantity. Default: that of the instrument.
-    - ``orders``: orders per day.
+    - ``orders``: orders per day, over all seeds.
     - ``horizon``: deadline of every order, seconds.
     - ``kappa``: basis points charged per squared basis point of variance of the unforeseen cost.
     - ``routers``: names of routers. Default: the simple rules, the fitted static splits and the clairvoyant.
@@ -83,7 +83,8 @@ class BacktestConfig:
     - ``train``: number of training days at the beginning, on which routers are not judged. Default: half of the
       days; a single day is halved.
     - ``latency_ms``, ``dark_latency_ms``: latency in milliseconds to a lit venue, and to a pool and back.
-    - ``seeds``: number of repetitions with different random numbers for dark pools and routers.
+    - ``seeds``: number of draws of arrival times; the orders of a day are divided among them. Each seed also has its
+      own luck in dark pools and its own router, which learns from the orders of its seed.
     - ``seed``: the first seed.
     - ``block_minutes``: length of the time blocks of the bootstrap.
     - ``stress``: stress conditions.
@@ -104,7 +105,7 @@ class BacktestConfig:
     train: int | None = parameter(None, whole_number, minimum=0)
     latency_ms: float = parameter(1.0, real_number, minimum=0, maximum=60_000)
     dark_latency_ms: float = parameter(5.0, real_number, minimum=0, maximum=60_000)
-    seeds: int = parameter(1, whole_number, maximum=1000)
+    seeds: int = parameter(5, whole_number, maximum=1000)
     seed: int = parameter(0, whole_number, minimum=0, maximum=2**31 - 1)
     block_minutes: float = parameter(10.0, real_number, above=0, maximum=1440)
     stress: StressConfig = field(default_factory=StressConfig)
@@ -176,7 +177,7 @@ class StudyConfig:
     hours: str | None = None
     latency_ms: float = 1.0
     dark_latency_ms: float = 5.0
-    seeds: int = 1
+    seeds: int = 5
     seed: int = 0
     block_minutes: float = 10.0
     surface_orders: int = parameter(200, whole_number, minimum=0, maximum=10**6)
