@@ -23,7 +23,7 @@ from riskroute.study.backtest import BacktestResult, run_backtest
 from riskroute.study.candidates import named_candidate
 from riskroute.study.config import StudyConfig
 from riskroute.study.markets import MarketDay
-from riskroute.study.play import PlayCache, perform_plays, play_tasks
+from riskroute.study.play import OrderDraw, PlayCache, perform_plays, play_tasks
 from riskroute.study.result import StudyResult
 from riskroute.study.study import Study
 from small_days import HERE
@@ -223,16 +223,16 @@ def test_a_restored_router_goes_on_as_the_one_that_was_played(
     """Played once more, the router does what it did in the study; restored from its state, what it would do next."""
     candidate = next(one for one in backtest.candidates if one.label == "contextual")
     (task,) = play_tasks([candidate], dark_days, backtest.config)
-    router = task.start()
-    again = task.play(router).orders
+    routers = [task.start(draw) for draw in OrderDraw.of(task.config)]
+    again = task.play(routers).orders
     assert again["cost"].equals(backtest.tables.orders.filter(pl.col("router") == "contextual")["cost"])
     (kept,) = play_tasks([named_candidate("contextual")], dark_days, CONFIG.backtest(2500, 10.0))
     assert cache.has(kept)
     state = perform_plays([kept], backend=HERE, cache=cache)[0].state
     context = read_context(BOOKS, symbol=dark_days[0].symbol, side="buy", shares=2500, horizon=10.0)
     plan = restore_router(json.loads(json.dumps(state))).route(context)
-    assert plan == router.route(context)
-    assert plan != task.start().route(context)  # which has learned nothing
+    assert plan == routers[0].route(context)
+    assert plan != task.start(OrderDraw.of(task.config)[0]).route(context)  # which has learned nothing
 
 
 def test_every_symbol_has_a_state(dark_days: list[MarketDay], tmp_path: Path) -> None:

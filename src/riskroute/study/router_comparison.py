@@ -348,7 +348,7 @@ def _router_result(
     fees = mine.select((1e4 * polars.col("fees") / notional()).mean()).item()
     spent = 1e4 * polars.col("exploration") / notional()
     explored = mine.select(spent.drop_nans().mean()).item()
-    seeds = mine.group_by("seed").agg(polars.col("cost_bps").mean())["cost_bps"].to_numpy()
+    seeds = mine.group_by("seed", maintain_order=True).agg(polars.col("cost_bps").mean())["cost_bps"].to_numpy()
     return _RouterResult(
         feedback=feedback,
         cost_bps=own.mean,

@@ -166,10 +166,9 @@ def _verdict(case: StudyCase) -> str:
     power = "" if detectable is None else f" (minimum detectable saving {fixed_text(detectable)} bps)"
     if found.further_days(case.chosen):
         power += f"; {_further(found, case.chosen)}"
-    objectives = [fixed_text(found.routers[name].objective_bps) for name in (case.chosen, bar)]
     because = {
         "worse": "; it is significantly worse",
-        "riskier": f"; with the charge for risk it is worse, {objectives[0]} bps against {objectives[1]} bps",
+        "riskier": "",
         "no headroom": f", and there is no headroom: {headroom}",
         "queues": "; but not with both the pessimistic and the optimistic queue model",
         "too little": "; even the largest saving in the interval is too small to matter",
@@ -195,8 +194,11 @@ def _charged(case: StudyCase) -> str:
     pair, cost = one.paired_objective, one.paired
     if pair is None or cost is None or abs(pair.difference_bps - cost.difference_bps) < ROUNDING:
         return ""
-    low, high = (None if end is None else -end for end in (pair.high, pair.low))
     tested = "" if pair.p_value is None else f"; {_p(pair.p_value)}"
+    if pair.difference_bps > 0:
+        more = fixed_text(pair.difference_bps)
+        return f"; with the charge for risk it cost {more} bps more ({_ends(pair.low, pair.high)}{tested})"
+    low, high = (None if end is None else -end for end in (pair.high, pair.low))
     saved = fixed_text(-pair.difference_bps)
     return f"; with the charge for risk it saved {saved} bps ({_ends(low, high)}{tested})"
 
