@@ -89,7 +89,7 @@ def fixed_text(value: float | None, digits: int = 2, *, signed: bool = False) ->
 
 
 def rounds_to_zero(value: float, digits: int = 2) -> bool:
-    """Return whether a number rounds to zero with the given decimals."""
+    """Return whether a number rounds to zero at ``digits`` decimals."""
     return not fixed_text(value, digits).strip("0.")
 
 

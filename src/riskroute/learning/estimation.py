@@ -124,8 +124,7 @@ def _residuals(features: Matrix, tallies: Tallies, mean_coef: Vector, solver: _S
     spread = tallies.spreads / tallies.counts + (tallies.means - features @ mean_coef) ** 2
     if solver is None:
         return spread, np.ones(len(spread), dtype=bool)
-    # Residuals of actions with leverage near one carry no information. The ridge would hide that the leverage is so
-    # high.
+    # Residuals of actions with leverage near one carry no information. The ridge would hide such a leverage.
     seen = solver.leverages(regularised=False) < 1 - 1e-2
     free = 1 - solver.leverages()
     return np.where(seen, spread / np.where(seen, free, 1.0), 0.0), seen

@@ -154,7 +154,8 @@ class Policy(ABC):
         if not (math.isfinite(size) and math.isfinite(spread) and tallies.spreads.min() >= 0):
             raise InputError("tallies must have finite means and finite, non-negative spreads")
         if max(size, math.sqrt(spread / plan.rounds)) > LARGEST:
-            raise InputError(f"rewards must be at most {LARGEST:g} in magnitude, had means up to {size:g}")
+            had = f"means up to {size:g} and spreads up to {spread:g}"
+            raise InputError(f"rewards must be at most {LARGEST:g} in magnitude, had {had}")
         if self.partial:
             raise StateError("the current plan is played round by round: finish it with update()")
         self._finish(tallies)

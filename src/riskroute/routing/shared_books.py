@@ -84,7 +84,7 @@ class SharedBook:
         return np.asarray(sum(rests.T[splits[:, slot]] for slot, rests in zip(self.slots, self.rests, strict=True)))
 
     def extra(self, splits: Integers) -> Floats:
-        """Return the profit of crossing jointly minus that of each slot on its own, ``(n, scenarios)``: at most 0."""
+        """Return the profit of crossing jointly minus the slots' profits alone, ``(n, scenarios)``: at most 0."""
         together = self.crossing[np.arange(len(self.crossing)), self.crossed(splits)]
         return np.asarray(together - sum(a.T[splits[:, k]] for k, a in zip(self.slots, self._alone, strict=True)))
 

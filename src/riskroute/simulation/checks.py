@@ -261,7 +261,7 @@ def _check_learning(policy: Policy) -> None:
         if ours.max() < limit / 2:
             return
     found = f"regret {ours.mean():.0f} against {uniform.mean():.0f}"
-    _require(ours.mean() < limit, policy.name, f"must beat uniform play on an easy problem ({found})")
+    _require(ours.mean() < limit, policy.name, f"must beat uniform play by 20 % on an easy problem ({found})")
 
 
 def _check_units(policy: Policy, setting: Setting) -> None:
@@ -310,7 +310,7 @@ def check_actions(actions: ActionSet, *, seed: int = 0) -> None:
     features = actions.features(drawn)
     _require(features.shape == (64, actions.dim), actions, "features must have shape (n, dim)")
     norm = np.linalg.norm(features, axis=1).max()
-    _require(norm <= actions.largest_norm() * (1 + 1e-12), actions, "no norm may exceed the largest norm")
+    _require(norm <= actions.largest_norm() * (1 + 1e-12), actions, "no feature may exceed largest_norm() in norm")
     _require(isinstance(actions.size, int) and actions.size >= 1, actions, "the size must be a positive integer")
     for _ in range(8):
         coef = rng.standard_normal(actions.dim)
@@ -327,7 +327,8 @@ def check_actions(actions: ActionSet, *, seed: int = 0) -> None:
     zeros = np.zeros(actions.dim)
     _require(actions.best(zeros) == actions.best(zeros), actions, "ties must break alike")
     design = actions.design(0.05)
-    _require(abs(design.weights.sum() - 1) < 1e-9 and (design.weights > 0).all(), actions, "weights must sum to one")
+    fits = abs(design.weights.sum() - 1) < 1e-9 and (design.weights > 0).all()
+    _require(fits, actions, "weights must be positive and sum to one")
     limit = max(design.rank * (design.rank + 1) // 2, 1)
     _require(len(design) <= limit, actions, "the support must be at most r (r + 1) / 2")
     _require(design.bound <= 1.05 * design.rank + 1e-9, actions, "the bound must be within the tolerance of the rank")

@@ -77,7 +77,7 @@ class DarkMarketPool:
 
     @property
     def pool(self) -> ContextPool:
-        """The pool as routers see it."""
+        """The published terms of the pool, as a `Context` holds them."""
         return ContextPool(self.name, self.fee, self.improvement)
 
 

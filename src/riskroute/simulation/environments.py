@@ -243,7 +243,7 @@ class Environment:
 
     @property
     def actions(self) -> ActionSet:
-        """Action set; if it changes, that of the first round."""
+        """Action set of the first round."""
         return self.pieces[0].actions
 
     @property

@@ -71,9 +71,9 @@ def spaced_orders(
     hours: tuple[int, int] | None = None,
     rng: np.random.Generator,
 ) -> DayOrders:
-    """Return ``count`` orders at random times, one in each of as many equal parts of a day; the last ends within it.
+    """Divide a day into ``count`` equal parts, and return one order at a random time in each; all end before the close.
 
-    ``side`` is ``buy``, ``sell``, or ``both`` in turn. ``hours`` are the first and last time in UTC nanoseconds;
+    ``side`` is ``buy``, ``sell``, or ``both``, alternating. ``hours`` are the first and last time in UTC nanoseconds;
     default: from the first time with books at all venues to the last snapshot.
     """
     first, close = hours or (books.first, books.last)
@@ -92,7 +92,7 @@ class TradingDay:
 
     Random streams are seeded with ``name``: with one seed, days of the same name share their draws. ``takers``,
     ``makers (V, 2)`` and ``fee_limits (V, 4)`` are fees as in `riskroute.routers.context.ContextBooks`. Limit orders
-    can be posted only with a ``queue``. ``instrument`` is that of all its orders.
+    can be posted only with a ``queue``. All orders are for ``instrument``.
     """
 
     name: str
@@ -130,9 +130,9 @@ class TradingDay:
 class PlayedOrder(NamedTuple):
     """A routed order.
 
-    ``number`` is its index among the orders of the day, ``foreseen`` the cost of its plan in dollars at the displayed
-    books, ``stale`` the number of venues with stale books, ``decision_us`` the decision time in microseconds.
-    ``exploration`` is the cost in dollars above that of the greedy plan; NaN for a router that never explores.
+    ``number`` is its index among the orders of the day, ``foreseen`` the cost of its plan at the displayed books,
+    ``stale`` the number of venues with stale books, ``decision_us`` the decision time in microseconds. ``exploration``
+    is the cost minus the greedy plan's cost; NaN for a router that never explores. Costs are in price times units.
     """
 
     number: int
@@ -190,7 +190,7 @@ def play_day(
     exchange = Exchange(day.books, *fees, dark, day.queue, latency or Latency(), faded, day.fee_limits)
     played = PlayedDay(day.name)
     waiting: list[tuple[int, int, Report]] = []
-    shown: deque[tuple[int, Context]] = deque()  # orders whose public outcomes become known, with the time
+    shown: deque[tuple[int, Context]] = deque()  # time at which an order's public outcomes become known, its context
     orders, shown_until = day.orders, 0
     for number, moment in enumerate(orders.times.tolist()):
         while waiting and waiting[0][0] <= moment:

@@ -7,7 +7,7 @@ solver found it: ``bound`` is its largest leverage, and ``bound / rank - 1`` its
 
 The solver iterates over a working set of actions. It (1) whitens the coordinates; (2) solves on the working set, by
 vertex exchange (`vertex_exchange`) and near the optimum by Newton steps (`_newton_polish`); (3) computes the leverages
-of all actions; (4) adds the actions of too large leverage to the working set and returns to (2) until there are none;
+of all actions; (4) adds actions whose leverage is too large to the working set and returns to (2) until there are none;
 (5) if many designs are optimal, chooses a canonical one that does not depend on rounding errors (`canonical`). Its
 support has at most ``r (r + 1) / 2`` actions for rank ``r``, by Caratheodory's argument.
 
