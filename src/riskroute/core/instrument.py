@@ -359,7 +359,7 @@ def decimal_text(value: Decimal, separator: str = ",") -> str:
 
 
 def natural_text(quantity: Decimal | float) -> str:
-    """Return a natural quantity without its name.
+    """Return a natural quantity as a number in text, without its unit.
 
     >>> natural_text(1000.0), natural_text(0.1 + 0.2)
     ('1,000', '0.3')

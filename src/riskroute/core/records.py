@@ -92,7 +92,7 @@ _EXPECTED = {
 
 
 def _value_at(value: Any, path: str, type_name: str) -> str:
-    """Return the entry at a path such as ``orders[0].shares`` as text; its type if the path has an unknown key."""
+    """Return the entry at a path such as ``orders[0].shares`` as text, or its type if the path has an unknown key."""
     for name, index in re.findall(r"(\w+)|\[(\d+|\.\.\.)\]", path):
         if index == "..." or (name and not isinstance(value, Mapping)):
             return f"of type {type_name}"

@@ -105,7 +105,7 @@ def money_text(value: float | None, currency: str) -> str:
         return "-"
     size = abs(value)
     digits = 2 if size >= 1 else 3
-    if 1e-9 < size < 1e-3:  # smaller ones are rounding errors
+    if 1e-9 < size < 1e-3:  # smaller amounts are rounding errors
         digits = 1 - math.floor(math.log10(size))  # two significant digits
     return f"{fixed_text(value, digits)} {currency}"
 

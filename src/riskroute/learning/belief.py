@@ -24,7 +24,7 @@ LEAST_VARIANCE = 0.1  # floor on the variance of any action, as a fraction of th
 
 @dataclass(frozen=True, eq=False)
 class Belief:
-    """Gaussian posterior of the coefficients of the mean and of those of the variance.
+    """Gaussian posterior of the coefficients of mean and variance, which are independent of each other.
 
     Attributes
     ----------

@@ -299,7 +299,7 @@ def _solve_kernel(
     coef: Vector,
     fitted: Vector,
 ) -> bool:
-    """Write posterior precision, its Cholesky factor and the mean, like `_solve`; return False without a factor."""
+    """Write posterior precision, its Cholesky factor and the mean, like `_solve`; return False if it has no factor."""
     dim, n = len(center), len(weights)
     flat = np.zeros(pairs.shape[1])
     for i in range(0, n, 2):  # two rows at a time; `pairs` ends with a row of zeros

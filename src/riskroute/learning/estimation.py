@@ -79,7 +79,7 @@ def least_squares(
     base_variance : float
         The known constant omega in the variance.
     ridge : float
-        Ridge penalty lambda; 0 gives RISE's estimators, a positive value those of RISE++.
+        Ridge penalty lambda: 0 in RISE, positive in RISE++.
     corrected : bool
         Divide the squared residuals by one minus their leverage. The default is the paper's variance estimate, which is
         biased low: it uses the residuals of a mean fitted to the same rewards.

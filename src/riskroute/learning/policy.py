@@ -307,7 +307,7 @@ class Policy(ABC):
         return policy
 
     def _check_partial(self) -> None:
-        """Raise `InputError` unless the tallies are those of the first plan entries, all complete except the last."""
+        """Raise `InputError` unless the tallies match the first plan entries, all complete except the last."""
         planned = [] if self.pending is None else self.pending.counts.tolist()
         if len(self.partial) > len(planned):
             raise InputError(f"partial must have at most {len(planned)} entries, had {len(self.partial)}")

@@ -41,7 +41,7 @@ class RegretBlocks(NamedTuple):
     reward_spreads: Vector  # sums of squared deviations from `reward_means`
     true_means: Vector
     true_variances: Vector
-    gaps: Vector  # mean-variance minus that of the best action
+    gaps: Vector  # mean-variance minus the best action's
 
 
 def block_regret_curves(

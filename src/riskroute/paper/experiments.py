@@ -156,7 +156,7 @@ def _figure4_panels(size: SimulationSize, policies: Sequence[str], choices: Pape
 def _autocorrelation_panels(
     size: SimulationSize, policies: Sequence[str], choices: PaperChoices
 ) -> list[SimulationPanel]:
-    """Return panels of five correlations; noise times standard deviation (the model) or variance (as printed)."""
+    """Return a panel per correlation and noise scale: standard deviation (the model) or variance (as printed)."""
     slots, shares = 5, 6
     problem = random_routing_problem(shares, slots, choices.correlated_instance)
     return [

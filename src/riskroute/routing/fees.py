@@ -66,8 +66,8 @@ class FeeRate:
     amount : Decimal
         Fee per quantity of 1; a rebate is negative.
     unit : str
-        What the amount is charged for, such as ``share`` or ``BTC``. Empty: a bare number, which only instruments
-        counted in shares accept unless it is 0.
+        Quantity of 1 for which the amount is charged, such as ``share`` or ``BTC``. Empty: the amount was a bare
+        number, which only instruments counted in shares accept unless it is 0.
     bps : Decimal
         Basis points of price times quantity times multiplier.
     minimum, maximum : Decimal, optional
@@ -414,11 +414,11 @@ def load_fees(path: str | os.PathLike[str]) -> FeeSchedule:
     """Read a schedule from a TOML file."""
     file = valid_path("path", path)
     try:
-        entries = tomllib.loads(file.read_text(encoding="utf-8"))["fees"]
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, KeyError) as error:
+        entries = tomllib.loads(file.read_text(encoding="utf-8")).get("fees")
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise DataError(f"{path} must be a TOML file of [[fees]]: {error}") from error
     if not isinstance(entries, list):
-        raise DataError(f"{path} must be a TOML file of [[fees]], was {entries!r}")
+        raise DataError(f"{path} must be a TOML file of [[fees]], had {'none' if entries is None else shown(entries)}")
     return FeeSchedule([_fee(entry, f"entry {number} of {path}") for number, entry in enumerate(entries, 1)])
 
 

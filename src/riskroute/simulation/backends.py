@@ -269,7 +269,7 @@ def _local(workers: int | None, address: str | None) -> Iterator[_Player]:
         try:
             with _lines_of_workers() as lines, joblib.parallel_config("loky", n_jobs=processes):
                 calls = (joblib.delayed(_perform_apart)(*pair, lines) for pair in _packed(numbers, tasks))
-                with _interrupts_blocked():  # this call starts the processes, which import for seconds
+                with _interrupts_blocked():  # starts the processes, which spend seconds on imports
                     results = joblib.Parallel(return_as="generator_unordered", batch_size=1)(calls)
                 yield from results
         except BrokenProcessPool as error:

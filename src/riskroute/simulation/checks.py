@@ -63,8 +63,8 @@ def check_policy(policy: Policy, *, learns: bool = True) -> None:
     """Check seeding, save and restore, independence of clones, all forms of play, memory, learning and bad input.
 
     A ticket (`riskroute.learning.tickets`) is an action whose reward arrives later. With one ticket at a time, actions
-    must be those of `Policy.select`. With many, settled in random order, for other actions or never, every reward must
-    be learned exactly once, also if the policy is saved and restored in between.
+    must equal those of `Policy.select`. Many tickets are settled in random order, for other actions or never: every
+    reward must be learned exactly once, even if the policy is saved and restored in between.
 
     A ``unit_free`` policy must make the same decisions in every unit of reward. Every policy must beat uniform play. A
     `LinearPolicy` must quickly find the best action if means lie thousands of standard deviations of the noise apart.
@@ -161,7 +161,7 @@ def _check_plans_equal_rounds(policy: Policy, setting: Setting, expected: list[A
 
 
 def _check_tickets(policy: Policy, setting: Setting, decisions: list[Action]) -> None:
-    """Check tickets one by one, many at a time, and abandoned; ``decisions`` are those of `Policy.select`."""
+    """Check tickets one by one, many at a time, and abandoned; ``decisions`` were made by `Policy.select`."""
     tickets, reward = Tickets(policy.clone().start(setting, 3)), _rewards()
     for expected in decisions[:-1]:
         ticket = tickets.issue()

@@ -150,7 +150,7 @@ class SyntheticEnv(RoutingEnv):
     """``riskroute/Synthetic-v0``: a random instance of the paper's synthetic experiments, with Gaussian rewards.
 
     ``instance`` is the ``seed`` of `random_routing_problem`. ``risk_tolerance`` is the weight of the mean against the
-    variance in gaps and regret. The other parameters are those of `RoutingEnv`.
+    variance in gaps and regret. The other parameters are as in `RoutingEnv`.
     """
 
     def __init__(
@@ -177,7 +177,7 @@ class ReplayEnv(RoutingEnv):
     """``riskroute/Replay-v0``: profits of splits in recorded scenarios.
 
     The actions of ``replay`` must be all splits within some caps, minimums and lot; default: twenty minutes of the
-    synthetic market. The other parameters are those of `RoutingEnv`.
+    synthetic market. The other parameters are as in `RoutingEnv`.
     """
 
     def __init__(self, replay: Replay | None = None, *, horizon: int = _HORIZON, action_mode: str = "discrete") -> None:

@@ -79,7 +79,8 @@ def spaced_orders(
     first, close = hours or (books.first, books.last)
     last = close - int((real_number("horizon", horizon, minimum=0) + 1) * SECOND)
     if last <= first:
-        raise InputError(f"horizon must be shorter than the day, {max(close - first, 0) / SECOND:g} s, was {horizon}")
+        length = f"{max(close - first, 0) / SECOND:g} s"
+        raise InputError(f"horizon must be more than 1 s shorter than the day, {length}, was {horizon}")
     edges = np.linspace(first, last, whole_number("count", count) + 1).astype(np.int64)
     times = rng.integers(edges[:-1], np.maximum(edges[1:], edges[:-1] + 1))
     signs = np.where(np.arange(count) % 2 == 0, 1, -1) if side == "both" else np.full(count, 1 if side == "buy" else -1)

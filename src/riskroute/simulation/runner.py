@@ -100,7 +100,7 @@ def _index_episode(
     return arms, rewards, counts, means, spreads  # the first two by round, the others by arm
 
 
-_RUNS_PER_TASK = 250  # at most, so that progress is reported even if runs are short
+_RUNS_PER_TASK = 250  # maximum, so that progress is reported even if runs are short
 Progress = Callable[[str, int, int], None]  # called as progress(policy, finished runs, all runs)
 
 
@@ -227,7 +227,7 @@ def _policies_by_label(
 
 @dataclass(frozen=True, eq=False)
 class SimulationTask:
-    """Task of playing runs ``first`` to ``last - 1`` of a policy in an environment."""
+    """Task that plays runs ``first`` to ``last - 1`` of a policy in an environment."""
 
     environment: Environment
     label: str

@@ -120,7 +120,7 @@ def canonical_weights(columns: Matrix, weights: Vector, limit: int) -> Vector:
 
 @njit(cache=True)
 def _move_along(table: Matrix, basis: Integers, weights: Vector, j: int) -> int:
-    """Move weights along the relation of column ``j`` to the basis until one is zero.
+    """Move weights along the relation of column ``j`` to the basis until one of them is zero.
 
     Return the table row of the basis column whose weight reached zero (the first of several), or -1 for column ``j``.
     """

@@ -27,7 +27,7 @@ from riskroute.learning.design.g_optimal import vertex_exchange_root as any_inve
 
 @dataclass(frozen=True)
 class WideDesign:
-    """Design weights ``(n,)`` on points; leverages are squared norms of ``x @ whitening``, ``whitening`` ``(d, r)``."""
+    """Design weights ``(n,)`` on points; with ``whitening`` ``(d, r)``, leverages are ``|x @ whitening|^2``."""
 
     weights: Vector
     whitening: Matrix

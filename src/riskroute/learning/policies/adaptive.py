@@ -88,7 +88,7 @@ class Adaptive(LinearPolicy):
     budget: float | None = parameter(None, valid_magnitude, minimum=0)
     assumed_size: float = parameter(1.0, valid_magnitude, minimum=0)
 
-    calm: bool = memory(False)  # whether the last plan explored nothing
+    calm: bool = memory(False)  # whether the last plan played only the leader
 
     def in_units(self, factor: float) -> Self:
         budget = None if self.budget is None else self.budget * factor**2

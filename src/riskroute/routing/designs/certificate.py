@@ -422,7 +422,7 @@ class _Form:
         return float(offset) + self.reach_within(slope, (1 + larger) * self.blocks)
 
     def reach_within(self, slope: Vector, blocks: Matrix | None = None) -> float:
-        """Bound the function of `reach` over the vectors that pass the cut, with the best of several dual prices."""
+        """Bound what `reach` bounds, but only over vectors that pass the cut, by the best of several dual prices."""
         best = self.reach(slope, blocks)
         if self.cut is not None:
             score, limit = self.cut
