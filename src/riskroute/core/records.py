@@ -2,7 +2,7 @@
 
 A record is a frozen dataclass or a msgspec struct. Its fields may be numbers, strings, dates, tuples, lists,
 dictionaries, NumPy arrays, records, and unions of these. Tuples become lists; dates and decimals become strings. An
-array becomes ``{"array": nested lists, "dtype": ..., "shape": ...}``, since an empty nested list has lost its shape.
+array becomes ``{"array": nested lists, "dtype": ..., "shape": ...}``: lists do not give the shape of an empty array.
 Floats are restored exactly. NaN and infinities remain floats, which Python's `json` writes and reads.
 """
 

@@ -39,8 +39,8 @@ class Hazards:
     Parameters
     ----------
     edges : sequence of int
-        The last unit of every bin, ``0 < k_1 < .. < k_B``: bin ``b`` holds the units ``k_{b-1} + 1 .. k_b``. Start
-        with 1 if ``V`` is often zero.
+        The last unit of every bin, ``0 < k_1 < .. < k_B``: bin ``b`` holds the units ``k_{b-1} + 1 .. k_b``. Choose
+        ``k_1 = 1`` if ``V`` is often zero.
     alpha, beta : float or sequence of float
         Beta prior: pseudo-counts of events and of units survived, one number for all bins or one per bin.
 

@@ -36,7 +36,7 @@ def memory(default: Any = None, check: Check | None = None) -> Any:
 
     The field's annotation determines how a saved value is restored. It may consist of numbers, strings, arrays, tuples,
     lists, dictionaries and dataclasses of this package. ``check(name, value, policy)`` raises `InputError` for an
-    invalid value in a restored state; if the value is a list, it is called for each item.
+    invalid value in a restored state; for a list, it is called once per item.
     """
     metadata = {"memory": True, "check": check}
     return dataclasses.field(init=False, repr=False, compare=False, default=default, metadata=metadata)

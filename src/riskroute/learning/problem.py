@@ -43,8 +43,8 @@ class Problem:
     risk_tolerance : float
         Weight of the mean, the paper's rho; at 0 only the variance matters.
     check_norms : bool
-        Require these three norms to be within their bounds. Beyond them the constants of the paper's regret bounds do
-        not apply, but every policy runs. Variances must be non-negative in either case.
+        Require these norm bounds. Beyond them, the constants of the paper's regret bounds do not apply, but every
+        policy runs. Variances must be non-negative in either case.
 
     Examples
     --------

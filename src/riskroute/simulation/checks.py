@@ -63,8 +63,8 @@ def check_policy(policy: Policy, *, learns: bool = True) -> None:
     """Check seeding, save and restore, independence of clones, all forms of play, memory, learning and bad input.
 
     A ticket (`riskroute.learning.tickets`) is an action whose reward arrives later. With one ticket at a time, actions
-    must equal those of `Policy.select`. Many tickets are settled in random order, for other actions or never: every
-    reward must be learned exactly once, even if the policy is saved and restored in between.
+    must equal those of `Policy.select`. With many, settled in random order, for other actions or never, every reward
+    that arrives must be learned exactly once, even if the policy is saved and restored in between.
 
     A ``unit_free`` policy must make the same decisions in every unit of reward. Every policy must beat uniform play. A
     `LinearPolicy` must quickly find the best action if means lie thousands of standard deviations of the noise apart.

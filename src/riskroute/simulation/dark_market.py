@@ -167,7 +167,7 @@ class DarkMarket:
     def arrivals(self, order: int, pool: str, seconds: float, *, recent: bool = False) -> list[tuple[float, int]]:
         """Return the counterparties that arrive while shares rest in a pool: seconds after the order, and sizes.
 
-        More arrive before moves against the fill.
+        More of them arrive before price moves against the fill.
         """
         one = self.pools[pool]
         most = math.exp(abs(one.adverse))

@@ -116,7 +116,7 @@ class EnvironmentRun:
     def plan_blocks(self, plan: Plan, cuts: Integers) -> tuple[Tallies, Integers, RegretBlocks]:
         """Draw the rewards of a whole plan in blocks of rounds.
 
-        A block ends where an entry of the plan ends, where coefficients change and at the rounds ``cuts``. Returns one
+        A block ends where an entry of the plan ends, where coefficients change and at the rounds ``cuts``. Return one
         tally per entry, the entry of each block, and the blocks.
         """
         if not self.environment.one_set:

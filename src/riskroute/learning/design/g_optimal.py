@@ -432,7 +432,7 @@ def _spanning_rows(features: Matrix, to_round: Matrix) -> ActionBatch:
 def thin_g_optimal(points: Matrix, weights: Floats, index: ActionBatch) -> tuple[ActionBatch, Floats]:
     """Drop points until at most ``r (r + 1) / 2`` remain, never raising a leverage (Caratheodory).
 
-    More points than that have a linear relation ``sum_i v_i y_i y_i' = 0``. Moving the weights along ``-v`` until one
+    More points satisfy a linear relation ``sum_i v_i y_i y_i' = 0``. Moving the weights along ``-v`` until one of them
     is zero leaves the information matrix unchanged. The sign of ``v`` is chosen so that the total weight does not grow,
     so rescaling the weights to sum to one can only add information.
     """
