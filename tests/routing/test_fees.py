@@ -143,7 +143,7 @@ def test_a_file_is_read_as_written(tmp_path: Path) -> None:
         ({"taker": "{minimum = 2, maximum = 1}"}, "maximum of taker fee of XNAS must be at least the minimum, was 1"),
         ({"symbol": "3"}, "symbol of entry 1 of .* must be a string, was 3"),
         ({"conversion": "0"}, "entry 1 of .*: conversion of the fee of XNAS must be a number of at least"),
-        ({"volume": '"3 USD"'}, "entry 1 of .*: tiers of the fee of XNAS is missing"),
+        ({"volume": '"3 USD"'}, "entry 1 of .*: the fee of XNAS has volume but no tiers: state both"),
         ({"tiers": "3"}, "tiers of entry 1 of .* must be a list of tables, was 3"),
         ({"tiers": "[3]"}, "a tier of entry 1 of .* must have volume, taker and maker, was 3"),
         ({"tiers": "[{volume = '1 USD', taker = 0, maker = 0}]"}, "fee of XNAS has tiers but no volume: state both"),
