@@ -195,9 +195,14 @@ def test_requests_are_refused_while_too_many_wait_for_an_engine_that_does_not_re
     monkeypatch.setattr(Service, "most_waiting", 3)
     began, go_on = threading.Event(), threading.Event()
     service = Service(service_config(tmp_path))
+
+    def hang() -> None:
+        began.set()
+        go_on.wait(LONGEST)
+
     service.start()
     try:
-        service.engine.call_soon(lambda: (began.set(), go_on.wait(LONGEST), None)[2])
+        service.engine.call_soon(hang)
         assert began.wait(LONGEST)
         orders = [json.dumps(order_json(f"{number}")).encode() for number in range(5)]
         answers = [service.submit(decode_request(order, OrderRequest, "an order")) for order in orders]
