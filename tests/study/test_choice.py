@@ -59,7 +59,7 @@ def comparison(
         "contextual": router(2.0 + paired[0], objective, paired, charged or paired),
         "clairvoyant": router(2.0 - room, 2.0 - room, (-room, -room, -room)),
     }
-    return RouterComparison(160, "sweep", Sample("day", 8), 8.0, False, routers)
+    return RouterComparison(160, "sweep", Sample("day", 8, 8.0), 8.0, False, routers)
 
 
 PAIRED = {
@@ -78,7 +78,7 @@ CASES = {
     "riskier": comparison(PAIRED["riskier"], 2.3, charged=(0.1, 0.02, 0.18)),
     "no headroom": comparison(PAIRED["no headroom"], 2.1, room=0.06),
     "too few days": dataclasses.replace(
-        comparison(PAIRED["too few days"], 1.8), sample=Sample("block", 60, 5.0), days=3.0
+        comparison(PAIRED["too few days"], 1.8), sample=Sample("block", 60, 12.0), days=3.0
     ),
     "too little": comparison(PAIRED["too little"], 2.1),
     "too few orders": comparison(PAIRED["too few orders"], 2.0),
@@ -108,10 +108,12 @@ def test_the_reason_and_its_words(reason: str) -> None:
         ),
         *(None, (), found),
         verdict=reason != "too few days",
+        further_days=found.further_days("contextual"),
+        further_orders=found.further_orders("contextual"),
     )
     text = case_verdict(case, StudyConfig())
     if reason == "too few days":
-        assert text == (
+        assert text.startswith(
             "Not enough data to tell which router to use for orders of 1,000 shares with a 60-second deadline: the "
             "orders cover 60 time blocks, 12 of them independent; 30 independent time blocks or 8 test days are "
             "needed. About 5 further test days like these (267 orders) would be enough. So far contextual, the best on "

@@ -134,7 +134,7 @@ def test_a_saving_that_depends_on_the_model_is_not_confirmed(result: BacktestRes
         more = {**queues.optimistic_bps, other: queues.optimistic_bps[bar] - 2}
         changed = dataclasses.replace(
             found,
-            sample=Sample("day", 8),
+            sample=Sample("day", 8, 8.0),
             routers={name: found.routers[name] for name in (bar, "clairvoyant")} | {other: better},
             queues=dataclasses.replace(queues, pessimistic_bps=costs, optimistic_bps=more),
         )

@@ -65,7 +65,7 @@ def test_a_small_table_by_hand() -> None:
     made = tables({"bar": [[1, 2, 3, 4]] * 2, "other": [[0, 2, 2, 4], [2, 2, 4, 4]]}, foreseen=1.0, estimated="take")
     found = compare_routers(made, "bar", {"other": "F2"}, kappa=0.1)
     assert (found.orders, found.bar, found.days) == (8, "bar", 1.0)
-    assert found.sample == Sample("block", 4, 1.0)
+    assert found.sample == Sample("block", 4, 4.0)
     bar, other = found.routers["bar"], found.routers["other"]
     assert (bar.cost_bps, other.cost_bps) == pytest.approx((2.5, 2.5))
     assert bar.paired is None
@@ -129,7 +129,7 @@ def test_impact_is_added_once_and_kappa_changes_the_objective_alone() -> None:
         assert pressed.routers[name].objective_bps == pytest.approx(plain.routers[name].objective_bps + 1.0)
         assert risky.routers[name].objective_bps > plain.routers[name].objective_bps
         before = plain.routers[name]
-        same = {"objective_bps": before.objective_bps, "paired_objective": before.paired_objective}
+        same: dict[str, Any] = {"objective_bps": before.objective_bps, "paired_objective": before.paired_objective}
         assert dataclasses.replace(risky.routers[name], **same) == before
 
 
@@ -335,7 +335,7 @@ def test_what_was_played_is_not_played_again(dark_days: list[MarketDay], tmp_pat
     files = {path: path.stat().st_mtime_ns for path in tmp_path.glob("*/*.parquet")}
     riskier = dataclasses.replace(config, kappa=1.0)
     other = run_backtest("dark", dark_days, riskier, backend=HERE, cache=cache).comparison.routers["sweep"]
-    unpriced = {"objective_bps": 0.0, "paired_objective": None}
+    unpriced: dict[str, Any] = {"objective_bps": 0.0, "paired": None, "paired_objective": None, "se_bps": 0.0}
     assert dataclasses.replace(other, **unpriced) == dataclasses.replace(first.comparison.routers["sweep"], **unpriced)
     assert files.items() <= {path: path.stat().st_mtime_ns for path in tmp_path.glob("*/*.parquet")}.items()
     task = play_tasks(first.candidates, dark_days, config)[0]

@@ -179,8 +179,8 @@ def test_standard_errors_are_those_of_another_implementation(memory: float, arch
     """Up to the correction for few blocks; of 4,000 resamples each, the ratio has a standard error of 1.6 %."""
     values = series(np.random.default_rng(5), 120, memory)
     resamples = Resamples(np.arange(120), "block", values[:, None], np.random.default_rng(1), resamples=4000)
-    found, length = resamples.difference(values), resamples.sample.length
-    assert length == max(_block_length(values), _LEAST_LENGTH)
+    found, length = resamples.difference(values), 120 / resamples.sample.independent
+    assert length == pytest.approx(max(_block_length(values), _LEAST_LENGTH))
     theirs = arch.StationaryBootstrap(length, values, seed=2).apply(np.mean, 4000).std(ddof=1)
     assert found.error / _small_sample(120, length)[0] == pytest.approx(float(theirs), rel=0.05)
     assert found.detectable == _POWER * found.error
@@ -232,11 +232,11 @@ def test_days_are_resampled_from_eight_days_on() -> None:
 
 
 def test_what_is_enough_for_a_verdict() -> None:
-    assert Sample("day", 8).enough
-    assert not Sample("block", 149, 5.0).enough
-    assert Sample("block", 150, 5.0).enough
-    assert str(Sample("block", 150, 5.0)) == "150 time blocks, 30 of them independent"
-    assert str(Sample("day", 12)) == "12 days"
-    assert Sample("day", 12).further_days(12) == Sample("block", 200, 5.0).further_days(5) == 0
-    assert Sample("block", 120, 5.0).further_days(4) == 1
-    assert Sample("block", 24, 5.0).further_days(4) == 4  # eight days are enough, however short
+    assert Sample("day", 8, 8.0).enough
+    assert not Sample("block", 149, 29.8).enough
+    assert Sample("block", 150, 30.0).enough
+    assert str(Sample("block", 150, 30.0)) == "150 time blocks, 30 of them independent"
+    assert str(Sample("day", 12, 12.0)) == "12 days"
+    assert Sample("day", 12, 12.0).further_days(12) == Sample("block", 200, 40.0).further_days(5) == 0
+    assert Sample("block", 120, 24.0).further_days(4) == 1
+    assert Sample("block", 24, 4.8).further_days(4) == 4  # eight days are enough, however short

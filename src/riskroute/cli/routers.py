@@ -207,7 +207,7 @@ def _backtest(
     quantity: options.Quantities = None,
     side: Annotated[str, typer.Option(help="buy, sell, or both (alternating).")] = "both",
     lot: options.Lot = None,
-    orders: Annotated[int, typer.Option(help="Orders per day.")] = 200,
+    orders: Annotated[int, typer.Option(help="Orders per day.")] = 125,
     horizon: Annotated[float, typer.Option(help="Deadline of every order in seconds; 0 is immediate.")] = 0.0,
     kappa: Annotated[float, typer.Option(help="Risk charge: bps per squared bp of unforeseen cost variance.")] = 0.05,
     router: Annotated[
@@ -309,11 +309,11 @@ def _market_days(
     """Prepare the days of a market, with a progress bar."""
     from riskroute.core.instrument import load_instruments
     from riskroute.routing.fees import load_fees
-    from riskroute.study.markets import market_days
+    from riskroute.study.markets import SYNTHETIC_DAYS, market_days
 
     schedule = load_fees(fees) if fees is not None else None
     declared = load_instruments(instruments) if instruments is not None else None
-    with show_progress(days or 10, "days prepared") as progress:
+    with show_progress(days or SYNTHETIC_DAYS, "days prepared") as progress:
         return market_days(
             market,
             symbols=tuple(symbol or ()),
@@ -371,7 +371,7 @@ def _headroom(
         list[float] | None,
         typer.Option(help="Risk charge: bps per squared bp; repeat for more; default: 0, 0.05 and 0.2."),
     ] = None,
-    orders: Annotated[int, typer.Option(help="Orders per day.")] = 200,
+    orders: Annotated[int, typer.Option(help="Orders per day.")] = 125,
     fees: options.Fees = None,
     seed: options.Seed = 0,
     kept: options.Kept = Path("out/days"),

@@ -285,6 +285,8 @@ class StudyCase:
     - ``verdict``: whether the data allow a verdict; if not, ``use`` is the benchmark rule, not a recommendation.
     - ``estimated_share``: fraction of the volume at estimated prices, of the chosen router or the benchmark rule,
       whichever is larger.
+    - ``further_days``, ``further_orders``: how many more would be enough for a verdict on the chosen router; see
+      `RouterComparison.further_days`.
     - ``instruments``: the instruments of the symbols.
     - ``currency``: quote currency of all amounts; empty if there are several.
     """
@@ -318,6 +320,8 @@ class StudyCase:
     zone: str = ""
     verdict: bool = True
     estimated_share: float = 0.0
+    further_days: int = 0
+    further_orders: int = 0
     instruments: tuple[Instrument, ...] = (SHARES,)
     currency: str = SHARES.currency
 
@@ -405,6 +409,8 @@ def play_case(
         zone=market_days_zone(days),
         verdict=reason not in NO_VERDICT,
         estimated_share=max(found.routers[name].estimated_share for name in (chosen, found.bar)),
+        further_days=found.further_days(chosen),
+        further_orders=found.further_orders(chosen),
         instruments=instruments,
         currency=currencies.pop() if len(currencies) == 1 else "",
     )
@@ -633,17 +639,21 @@ def _by_number(orders: polars.DataFrame, router: str, against: str) -> polars.Da
     """Return one row per order number within a symbol: ``gap``, ``spent`` (NaN if unknown) and ``test``."""
     spent = 1e4 * polars.col("exploration") / notional()
     both = orders.filter(polars.col("router").is_in([router, against])).with_columns(spent=spent.fill_nan(None))
-    means = order_costs_bps(both).group_by("router", *ORDER).agg(polars.col("cost_bps", "spent").mean(), test="judged")
+    means = (
+        order_costs_bps(both)
+        .group_by("router", *ORDER, maintain_order=True)
+        .agg(polars.col("cost_bps", "spent").mean(), test="judged")
+    )
     one, other = (means.filter(polars.col("router") == name).drop("router") for name in (router, against))
     gap = polars.col("cost_bps") - polars.col("cost_bps_other")
     return (
-        one.join(other.select(*ORDER, "cost_bps"), on=ORDER, suffix="_other")
+        one.join(other.select(*ORDER, "cost_bps"), on=ORDER, suffix="_other", maintain_order="left")
         .with_columns(
             place=polars.struct("day", "number").rank("ordinal").over("symbol", "seed"),
             gap=polars.when(gap.abs() < ROUNDING).then(0.0).otherwise(gap),
             test=polars.col("test").list.all(),
         )
-        .group_by("place")
+        .group_by("place", maintain_order=True)
         .agg(polars.col("gap", "spent").mean(), polars.col("test").all())
         .sort("place")
         .with_columns(polars.col("spent").fill_null(math.nan))

@@ -97,7 +97,7 @@ class BacktestConfig:
     quantities: tuple[int | float, ...] = (1000,)
     side: str = parameter("both", one_of, choices=("both", *SIDES))
     lot: float | None = parameter(None, real_number, above=0)
-    orders: int = parameter(200, whole_number, maximum=10**6)
+    orders: int = parameter(125, whole_number, maximum=10**6)
     horizon: float = parameter(0.0, real_number, minimum=0, maximum=3600)
     kappa: float = parameter(_KAPPA, real_number, minimum=0, maximum=1000)
     routers: tuple[str, ...] = ()
@@ -153,7 +153,7 @@ class StudyConfig:
     - ``symbols``: symbols. Default: the first of a synthetic market, all of a folder.
     - ``quantities``: order sizes; each has its own answer.
     - ``horizons``: deadlines in seconds, 0 for immediate execution; each has its own answer.
-    - ``days``: number of days. Default: all days of a folder, ten synthetic ones.
+    - ``days``: number of days. Default: all days of a folder, 16 synthetic ones.
     - ``train``: number of training days at the beginning, on which routers learn and one is chosen. Default: half of
       the days; a single day is halved.
     - ``routers``: routers to compare with the benchmark rules.
@@ -173,14 +173,14 @@ class StudyConfig:
     days: int | None = parameter(None, whole_number, maximum=10_000)
     train: int | None = None
     routers: tuple[str, ...] = ("spray", "primary", "static", "static+sweep", "contextual")
-    orders: int = 200
+    orders: int = 125
     hours: str | None = None
     latency_ms: float = 1.0
     dark_latency_ms: float = 5.0
     seeds: int = 5
     seed: int = 0
     block_minutes: float = 10.0
-    surface_orders: int = parameter(200, whole_number, minimum=0, maximum=10**6)
+    surface_orders: int = parameter(125, whole_number, minimum=0, maximum=10**6)
     stresses: bool = False
     protection: str | None = None
     queue: str | None = None

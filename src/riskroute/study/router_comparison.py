@@ -156,6 +156,10 @@ class RouterComparison:
         times: float = (pair.detectable_bps / pair.difference_bps) ** 2
         return max(missing, math.ceil(self.days * (times - 1) - 1e-9))
 
+    def further_orders(self, router: str) -> int:
+        """Return the number of orders of `further_days`."""
+        return round(self.further_days(router) * self.orders / self.days)
+
     def choice_reason(self, chosen: str) -> str:
         """Return the key of `REASONS` that explains the verdict on the chosen router on the test days."""
         if self.too_much_estimated(chosen):

@@ -80,16 +80,11 @@ def _block_length(values: Vector) -> float:
 
 @dataclass(frozen=True)
 class Sample:
-    """What was resampled: ``count`` days, or ``count`` time blocks in runs of ``length`` blocks on average."""
+    """What was resampled: ``count`` days, or ``count`` time blocks in ``independent`` runs on average."""
 
     unit: str  # day or block
     count: int
-    length: float = 1.0
-
-    @property
-    def independent(self) -> float:
-        """The number of days, or of runs of time blocks."""
-        return self.count / self.length
+    independent: float
 
     @property
     def enough(self) -> bool:
@@ -101,13 +96,12 @@ class Sample:
 
         Examples
         --------
-        >>> Sample("block", 38, 5.0).further_days(1), Sample("block", 19, 9.5).further_days(0.5)
+        >>> Sample("block", 38, 7.6).further_days(1), Sample("block", 19, 2.0).further_days(0.5)
         (3, 7)
         """
         if self.enough:
             return 0
-        blocks = LEAST_INDEPENDENT * self.length / (self.count / days)
-        return math.ceil(min(blocks, LEAST_DAYS) - days - 1e-9)
+        return math.ceil(min(days * LEAST_INDEPENDENT / self.independent, LEAST_DAYS) - days - 1e-9)
 
     def __str__(self) -> str:
         if self.unit == "day":
@@ -162,7 +156,7 @@ class Resamples:
         if unit == "block":
             needed = [_block_length(self._sums(one) / self._counts) for one in series.T]
             length = min(max([*needed, _LEAST_LENGTH]), max(count / 4, 1.0))
-        self.sample = Sample(unit, count, length)
+        self.sample, self._length = Sample(unit, count, count / length), length
         self._drawn = _stationary_draws(count, length, resamples, rng)
         self._weights = self._counts[self._drawn].sum(axis=1)
 
@@ -180,10 +174,10 @@ class Resamples:
         largest deviation of all series in 95 % of the resamples. Errors are of Student's distribution.
         """
         means = [float(values.mean()) for values in series]
-        count, length = self.sample.count, self.sample.length
+        count = self.sample.count
         if count < 2:
             return [BootstrapDifference(mean) for mean in means]
-        wider, freedom = _small_sample(count, length)
+        wider, freedom = _small_sample(count, self._length)
         student = wider * float(stdtrit(freedom, 1 - _LEVEL / 2) / ndtri(1 - _LEVEL / 2))
         drawn = [self._sums(values)[self._drawn].sum(axis=1) / self._weights for values in series]
         errors = [float(one.std(ddof=1)) for one in drawn]

@@ -9,7 +9,7 @@ from riskroute.core.text import fixed_text, money_text, rounds_to_zero, words_li
 from riskroute.study.candidates import CLAIRVOYANT, FITTED
 from riskroute.study.config import StudyConfig
 from riskroute.study.router_comparison import ROUNDING, RouterComparison
-from riskroute.study.statistics import LEAST_DAYS, LEAST_INDEPENDENT
+from riskroute.study.statistics import LEAST_DAYS, LEAST_INDEPENDENT, Sample
 
 if TYPE_CHECKING:
     from riskroute.study.case import (
@@ -29,7 +29,8 @@ def backtest_verdict(found: RouterComparison, *, synthetic: bool = False) -> str
     if share := found.too_much_estimated(best):
         return f"Not enough data to tell: {no_verdict_text(share, synthetic=synthetic)}{rested}"
     if not found.sample.enough:
-        return f"Not enough data to tell: {_few_days(found, best)}{rested}"
+        few = _few_days(found.sample, found.further_days(best), found.further_orders(best))
+        return f"Not enough data to tell: {few}{_queues(found, best)}{rested}"
     others = [name for name in found.routers if name not in (found.bar, CLAIRVOYANT)]
     use = f"Use {best} (synthetic days)" if synthetic else f"Use {best}"
     pair = found.routers[best].paired
@@ -55,16 +56,13 @@ def backtest_verdict(found: RouterComparison, *, synthetic: bool = False) -> str
 _NO_LIMIT_ORDERS = "Limit orders could not be played on this data."
 
 
-def _few_days(found: RouterComparison, router: str) -> str:
-    """Say that there are too few days or time blocks for a verdict, and what would be enough."""
+def _few_days(sample: Sample, days: int, orders: int) -> str:
+    """Say that there are too few days or time blocks for a verdict, and how many further ones would be enough."""
     needed = f"{LEAST_INDEPENDENT} independent time blocks or {LEAST_DAYS} test days are needed"
-    return f"the orders cover {found.sample}; {needed}. {_further(found, router).capitalize()}."
+    return f"the orders cover {sample}; {needed}. {_further(days, orders).capitalize()}."
 
 
-def _further(found: RouterComparison, router: str) -> str:
-    """Say how many further days would be enough for a verdict on a router at the present variance."""
-    days = found.further_days(router)
-    orders = round(days * found.orders / found.days)
+def _further(days: int, orders: int) -> str:
     return (
         f"about {days:,} further test {'day' if days == 1 else 'days'} like these ({orders:,} orders) would be enough"
     )
@@ -109,15 +107,17 @@ def case_verdict(case: StudyCase, config: StudyConfig, *, pooled: bool = False, 
     orders = {"buy": "buy orders", "sell": "sell orders"}.get(config.side, "orders")
     size = f"{case.size} of {case.symbol}" if case.symbol else case.size
     which = f"{orders} of {size} {deadline}{' on synthetic days' if synthetic else ''}"
-    begin = "All symbols pooled: " if pooled else ""
-    if not case.verdict:
+    if case.reason == "too few days":
+        few = _few_days(case.comparison.sample, case.further_days, case.further_orders)
+        begin = "All symbols pooled: not" if pooled else "Not"
+        parts = [f"{begin} enough data to tell which router to use for {which}: {few}{_so_far(case)}"]
+    elif not case.verdict:
+        begin = "All symbols pooled: not" if pooled else "Not"
         why = no_verdict_text(case.estimated_share, synthetic=synthetic)
-        if case.reason == "too few days":
-            why = f"{_few_days(case.comparison, case.chosen)}{_so_far(case)}"
-        text = f"not enough data to tell which router to use for {which}: {why}"
-        parts = [begin + text if pooled else text[0].upper() + text[1:]]
-        return " ".join(parts if case.comparison.resting else [*parts, _NO_LIMIT_ORDERS])
-    parts = [f"{begin}{'for' if pooled else 'For'} {which}, use {case.use}.", _verdict(case)]
+        return f"{begin} enough data to tell which router to use for {which}: {why}"
+    else:
+        begin = "All symbols pooled: for" if pooled else "For"
+        parts = [f"{begin} {which}, use {case.use}.", _verdict(case)]
     if not case.comparison.resting:
         parts.append(_NO_LIMIT_ORDERS)
     if overlooked := _not_chosen(case):
@@ -164,8 +164,8 @@ def _verdict(case: StudyCase) -> str:
     moved += _charged(case)
     detectable = saving.detectable_bps
     power = "" if detectable is None else f" (minimum detectable saving {fixed_text(detectable)} bps)"
-    if found.further_days(case.chosen):
-        power += f"; {_further(found, case.chosen)}"
+    if case.further_days:
+        power += f"; {_further(case.further_days, case.further_orders)}"
     because = {
         "worse": "; it is significantly worse",
         "riskier": "",
