@@ -22,6 +22,8 @@ from riskroute.core.config import read_toml_config
 from riskroute.core.errors import DataError, InputError
 from riskroute.core.text import shown
 from riskroute.core.validation import LONGEST_SYMBOL, as_name, one_of, true_or_false, valid_day, valid_path
+import json
+from functools import lru_cache
 
 TRADING_ZONE = "America/New_York"  # default zone of days and hours
 PROTECTIONS = NO_PROTECTION, REG_NMS = ("none", "reg-nms")  # REG_NMS: Rule 611 of Regulation NMS (US equities)
@@ -419,3 +421,30 @@ def _stamp(day: dt.date, moment: dt.time, zone: str) -> int:
 
 
 SHARES = Instrument()  # default instrument: shares of an unknown symbol, without order protection
+
+
+@lru_cache(4096)
+def instrument_terms(instrument: Instrument) -> str:
+    """Return the terms of an instrument, with which its orders are logged: JSON of the fields without their default."""
+    default, values = Instrument().to_json(), instrument.to_json() | {"symbol": ""}
+    default["lot"] = values["unit"]
+    terms = {name: value for name, value in values.items() if value != default[name]}
+    return json.dumps(terms, separators=(",", ":")) if terms else ""
+
+
+@lru_cache(4096)
+def instrument_from_terms(symbol: str, terms: str) -> Instrument:
+    """Return the instrument of a symbol with these terms."""
+    return Instrument(symbol, **json.loads(terms or "{}"))
+
+
+def natural_quantity(instrument: Instrument, units: int) -> Decimal:
+    """Return a number of units as a natural quantity, without trailing zeros or an exponent above 0.
+
+    Examples
+    --------
+    >>> natural_quantity(Instrument(unit=10), 3), natural_quantity(Instrument(unit="0.01"), 30)
+    (Decimal('30'), Decimal('0.3'))
+    """
+    quantity = (units * instrument.unit).normalize()
+    return quantity if quantity.as_tuple().exponent <= 0 else Decimal(int(quantity))  # type: ignore[operator]  # finite
