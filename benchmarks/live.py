@@ -36,7 +36,7 @@ from riskroute.live.log.interface import Log, LogEntry, log_entries_of
 from riskroute.live.log.postgres import PostgresLog
 from riskroute.live.log.recovery import recover_log
 from riskroute.live.log.sqlite import SqliteLog
-from riskroute.live.log.state_store import PostgresStateStore, SqliteStateStore, StateStore, StateSnapshot
+from riskroute.live.log.state_store import PostgresStateStore, SqliteStateStore, StateSnapshot, StateStore
 from riskroute.live.state.archive import OrderArchive
 from riskroute.live.state.events import AnyEvent
 from riskroute.live.state.orders import ChildOrder

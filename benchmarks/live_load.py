@@ -14,14 +14,14 @@ from collections.abc import Iterator
 
 from live_services import HEADERS, order_json
 from riskroute.live.children import child_id
+from riskroute.live.state.amounts import NANO
 from riskroute.live.state.archive import OrderArchive
 from riskroute.live.state.effects import LearnEffect
 from riskroute.live.state.events import AcceptedEvent, AnyEvent, PlannedEvent, ReportedEvent, SentEvent, SettledEvent
+from riskroute.live.state.execution_reports import ExecutionReport
 from riskroute.live.state.fold import apply
 from riskroute.live.state.orders import ChildOrder, OrderDecision, ParentOrder
-from riskroute.live.state.execution_reports import ExecutionReport
 from riskroute.live.state.quotes import VenueQuote
-from riskroute.live.state.amounts import NANO
 from riskroute.live.state.trading_state import TradingState
 from riskroute.routers.registry import router_bytes
 from riskroute.routers.router import Router

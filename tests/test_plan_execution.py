@@ -18,6 +18,7 @@ import pytest
 from instruments import instrument_of
 from live_engines import START, Clock
 from live_logs import MemoryLog, MemoryStore
+from riskroute.core.instrument import instrument_terms
 from riskroute.live import children as live_children
 from riskroute.live import counterfactual
 from riskroute.live.children import context_of
@@ -25,11 +26,10 @@ from riskroute.live.counterfactual import Counterfactual
 from riskroute.live.engine import TradingEngine
 from riskroute.live.limits import Limits
 from riskroute.live.log.interface import log_events_after
+from riskroute.live.state.amounts import NANO
 from riskroute.live.state.events import SettledEvent
 from riskroute.live.state.orders import ChildOrder, OrderOutcome, ParentOrder
 from riskroute.live.state.quotes import PoolQuote, VenueQuote, quoted_touch
-from riskroute.live.state.amounts import NANO
-from riskroute.core.instrument import instrument_terms
 from riskroute.live.venues.simulated import SimulatedVenue, _Trade
 from riskroute.market.day_books import DayBooks
 from riskroute.routers.context import Context, ContextPool

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from live_engines import CENT, START, parent_order
 from riskroute.live.children import context_of
 from riskroute.live.counterfactual import Counterfactual, counterfactual_plan
+from riskroute.live.state.amounts import NANO
 from riskroute.live.state.orders import ChildOrderOutcome, ParentOrder
 from riskroute.live.state.quotes import PoolQuote
-from riskroute.live.state.amounts import NANO
 from riskroute.live.state.trading_state import _BatchMean
 from riskroute.routers.plan import Plan
 from riskroute.routers.rules import DarkFirstRule
@@ -24,7 +24,9 @@ ORDER = parent_order(quantity=1500)
 
 def slot(kind: str, place: str, sent: int, filled: int, money: float, **more: Any) -> ChildOrderOutcome:
     given: dict[str, Any] = {"slot": 0, "attempt": 0, "fees": 0, "sent_at": START, "last_fill": 0, "done_at": START}
-    return ChildOrderOutcome(kind=kind, place=place, sent=sent, filled=filled, money=round(money * CENT), **given | more)
+    return ChildOrderOutcome(
+        kind=kind, place=place, sent=sent, filled=filled, money=round(money * CENT), **given | more
+    )
 
 
 def cents(plan: Plan, *seen: ChildOrderOutcome) -> float:

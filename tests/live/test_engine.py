@@ -18,8 +18,8 @@ from riskroute.live.ledger import LedgerTimers
 from riskroute.live.limits import Limits
 from riskroute.live.log.interface import LogEntry, log_row_events
 from riskroute.live.log.recovery import replay_log, verify_log
-from riskroute.live.state.events import AcceptedEvent, HaltedEvent, SentEvent, UnansweredEvent
 from riskroute.live.state.amounts import NANO
+from riskroute.live.state.events import AcceptedEvent, HaltedEvent, SentEvent, UnansweredEvent
 from riskroute.live.state.trading_state import encode_trading_state
 from riskroute.live.venues.simulated import Faults, JournalledVenue, SimulatedVenueMarket
 from riskroute.routers.registry import make_router

@@ -13,10 +13,10 @@ from live_logs import MemoryLog
 from riskroute.live import engine as engine_module
 from riskroute.live.log.interface import LogEntry
 from riskroute.live.log.recovery import replay_log, verify_log
+from riskroute.live.state.amounts import NANO
 from riskroute.live.state.effects import SendEffect
 from riskroute.live.state.events import AcceptedEvent, SettledEvent
 from riskroute.live.state.orders import ChildOrder
-from riskroute.live.state.amounts import NANO
 from riskroute.live.state.trading_state import encode_trading_state
 from riskroute.live.venues.simulated import Faults, SimulatedVenue
 from riskroute.routers.router import Router

@@ -8,9 +8,9 @@ import time
 import pytest
 
 from live_engines import World, child_order, parent_order, stored_events
+from riskroute.live.state.amounts import NANO
 from riskroute.live.state.effects import CancelEffect, QueryEffect, SendEffect
 from riskroute.live.state.events import UnansweredEvent
-from riskroute.live.state.amounts import NANO
 from riskroute.live.venues.simulated import Faults
 
 

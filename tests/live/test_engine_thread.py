@@ -16,10 +16,10 @@ from riskroute.core.errors import DataError, StateError
 from riskroute.live.engine import TradingEngine
 from riskroute.live.log.interface import LogRow
 from riskroute.live.log.recovery import verify_log
-from riskroute.live.state.events import AcceptedEvent, HaltedEvent, ReportedEvent, SentEvent
-from riskroute.live.state.orders import OrderDecision, ParentOrder
-from riskroute.live.state.execution_reports import ExecutionReport
 from riskroute.live.state.amounts import NANO
+from riskroute.live.state.events import AcceptedEvent, HaltedEvent, ReportedEvent, SentEvent
+from riskroute.live.state.execution_reports import ExecutionReport
+from riskroute.live.state.orders import OrderDecision, ParentOrder
 
 
 @contextmanager

@@ -12,11 +12,10 @@ import pytest
 from live_engines import World, parent_order, report, stored_events
 from riskroute.core.errors import StateError, WriteError
 from riskroute.live.learner import Learner
-from riskroute.live.state.orders import order_digest
 from riskroute.live.log.recovery import recover_log
 from riskroute.live.state import fold
 from riskroute.live.state.events import ReportedEvent, SentEvent
-from riskroute.live.state.orders import OrderDecision
+from riskroute.live.state.orders import OrderDecision, order_digest
 from riskroute.live.state.trading_state import encode_trading_state
 from riskroute.routers.registry import make_router
 
@@ -99,7 +98,9 @@ def test_a_snapshot_is_of_its_time_however_late_it_is_saved(monkeypatch: pytest.
             world.pass_time(0.1)
 
     trade(range(10))
-    first = [event.report for event in stored_events(world.store) if isinstance(event, ReportedEvent)][-1 if kept > 9 else 0]
+    first = [event.report for event in stored_events(world.store) if isinstance(event, ReportedEvent)][
+        -1 if kept > 9 else 0
+    ]
     engine.snapshots.every, engine.snapshots.due = 10**6, 0
     engine.tick()
     waiting = list(engine.ledger.archive.unsaved)

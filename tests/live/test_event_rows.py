@@ -28,7 +28,9 @@ _CHILD = child_order(parent_order(), 0, 100)
 _WITHOUT_KEY = st.one_of(
     st.builds(SentEvent, at=st.integers(0, 9), child=st.text("ab", min_size=1, max_size=3)),
     st.builds(ResumedEvent, at=st.integers(-9, 9), by=st.just("desk")),
-    st.builds(ReportedEvent, at=st.integers(0, 9), report=st.just(report(_CHILD, "filled", "1", quantity=1, raw=b"\xdd"))),
+    st.builds(
+        ReportedEvent, at=st.integers(0, 9), report=st.just(report(_CHILD, "filled", "1", quantity=1, raw=b"\xdd"))
+    ),
 )
 _WITH_KEY = st.uuids().map(lambda key: accepted(parent_order(str(key))))
 

@@ -12,6 +12,7 @@ from live_engines import CENT, START, accepted, child_order, parent_order, repor
 from live_logs import MemoryStateStore
 from riskroute.core.errors import DataError, StateError
 from riskroute.live.state import fold
+from riskroute.live.state.amounts import NANO
 from riskroute.live.state.archive import OrderArchive, archived_state
 from riskroute.live.state.effects import (
     AlertEffect,
@@ -36,7 +37,6 @@ from riskroute.live.state.events import (
 )
 from riskroute.live.state.fold import apply
 from riskroute.live.state.orders import ChildOrder, OrderOutcome
-from riskroute.live.state.amounts import NANO
 from riskroute.live.state.trading_state import DAY, TradingState, decode_trading_state, encode_trading_state
 
 ORDER = parent_order(quantity=100)

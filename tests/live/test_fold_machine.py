@@ -21,9 +21,9 @@ from riskroute.live.state import fold
 from riskroute.live.state.archive import OrderArchive, restore_order
 from riskroute.live.state.effects import Effect, LearnEffect
 from riskroute.live.state.events import AcceptedEvent, AnyEvent, ExpiredEvent, IntendedEvent, MarkedEvent, ReportedEvent
+from riskroute.live.state.execution_reports import ExecutionReport
 from riskroute.live.state.fold import SETTLED_KEPT, apply
 from riskroute.live.state.orders import ChildOrder, ParentOrder
-from riskroute.live.state.execution_reports import ExecutionReport
 from riskroute.live.state.trading_state import (
     ChildState,
     ParentState,

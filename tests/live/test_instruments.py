@@ -22,24 +22,23 @@ from live_engines import CENT, START, World, accepted, child_order, parent_order
 from live_logs import MemoryLog, MemoryStore
 from live_services import order_json, running, service_config
 from riskroute.core.errors import InputError, RefusedError
-from riskroute.core.instrument import Instrument, load_instruments
+from riskroute.core.instrument import Instrument, instrument_terms, load_instruments
+from riskroute.core.instrument import instrument_from_terms as live_instrument
 from riskroute.live.config import LiveConfig, live_config, read_live_config
-from riskroute.live.tokens import token_hash
-from riskroute.live.fees import LiveFees, OrderFee, LivePlaceFees
+from riskroute.live.fees import LiveFees, LivePlaceFees, OrderFee
 from riskroute.live.http.requests import OrderRequest, QuotesRequest, RequestParser, decode_request
 from riskroute.live.http.views import encode_view, replay_view
 from riskroute.live.limits import Limits, limit_units
 from riskroute.live.log.export import export_log
 from riskroute.live.log.interface import log_entries_of
+from riskroute.live.state.amounts import NANO, amount_scale
 from riskroute.live.state.archive import OrderArchive
 from riskroute.live.state.effects import LearnEffect
 from riskroute.live.state.events import AnyEvent, ReportedEvent, SettledEvent
 from riskroute.live.state.fold import apply
 from riskroute.live.state.orders import minimum_order_units
-from riskroute.live.state.amounts import NANO, amount_scale
-from riskroute.core.instrument import instrument_terms
-from riskroute.core.instrument import instrument_from_terms as live_instrument
 from riskroute.live.state.trading_state import TradingState, decode_trading_state, encode_trading_state
+from riskroute.live.tokens import token_hash
 from riskroute.live.venues.simulated import Faults, SimulatedVenueMarket
 from riskroute.routers.plan import Plan
 from riskroute.routers.router import Router
@@ -265,7 +264,9 @@ def test_one_log_has_one_currency_and_one_unit_per_symbol() -> None:
     ):
         with pytest.raises(RefusedError, match=message):
             engine.submit(parent_order("second", terms=instrument_terms(change)))
-    engine.submit(parent_order("second", terms=instrument_terms(instrument_of(hours="09:30-16:00", tick="0.005")))).result(0)
+    engine.submit(
+        parent_order("second", terms=instrument_terms(instrument_of(hours="09:30-16:00", tick="0.005")))
+    ).result(0)
 
 
 # sessions

@@ -11,9 +11,9 @@ import pytest
 
 from riskroute.core.errors import InputError
 from riskroute.live.config import live_config, read_live_config, write_live_config
-from riskroute.live.tokens import token_hash
 from riskroute.live.limits import Limits
 from riskroute.live.state.amounts import NANO
+from riskroute.live.tokens import token_hash, token_owner
 
 HASHED = token_hash("secret")
 LEAST: dict[str, Any] = {
@@ -34,8 +34,8 @@ def test_the_template_is_a_configuration_with_its_tokens_hashed(tmp_path: Path) 
     assert config.address == ("127.0.0.1", 8470)
     for name, token in tokens.items():
         assert token not in text
-        assert config.token_owner(f"Bearer {token}") == (name, frozenset({*config.tokens[name].scopes, "read"}))
-    assert config.token_owner("Bearer guess") is None
+        assert token_owner(config.tokens, f"Bearer {token}") == (name, frozenset({*config.tokens[name].scopes, "read"}))
+    assert token_owner(config.tokens, "Bearer guess") is None
     with pytest.raises(InputError, match="file must be new"):
         write_live_config(tmp_path / "sub" / "live.toml")
 

@@ -158,7 +158,11 @@ def test_a_torn_record_is_ignored() -> None:
         later = log_head_record(LogHead(12399, bytes(range(1, 17))), key)
         for middle in range(1, len(record)):
             assert recorded_log_head(record[:middle], key) is None
-            assert recorded_log_head(later[:middle] + record[middle:], key) in (None, head, recorded_log_head(later, key))
+            assert recorded_log_head(later[:middle] + record[middle:], key) in (
+                None,
+                head,
+                recorded_log_head(later, key),
+            )
     assert recorded_log_head("", KEY) is None
 
 

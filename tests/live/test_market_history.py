@@ -15,14 +15,14 @@ from instruments import instrument_of
 from live_engines import CENT, World, parent_order, quotes
 from live_logs import MemoryLog, MemoryStore
 from live_services import order_json, running, service_config
+from riskroute.core.instrument import instrument_terms
 from riskroute.live.log.interface import log_events_after
 from riskroute.live.log.recovery import verify_log
 from riskroute.live.market_history import MarketHistory, _History, public_from_market_history
+from riskroute.live.state.amounts import NANO
 from riskroute.live.state.events import AcceptedEvent, MarketObservedEvent, QuotedEvent
 from riskroute.live.state.orders import ParentOrder
 from riskroute.live.state.quotes import MarketTrade, VenueQuote
-from riskroute.live.state.amounts import NANO
-from riskroute.core.instrument import instrument_terms
 from riskroute.market.clock import SECOND
 from riskroute.market.day_books import DayBooks
 from riskroute.market.price_keys import PRICE_UNITS

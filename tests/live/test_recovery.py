@@ -16,8 +16,8 @@ from riskroute.live.log.recovery import recover_log, replay_log
 from riskroute.live.state import fold
 from riskroute.live.state.archive import ArchivedOrder, archived_state
 from riskroute.live.state.events import ReportedEvent
-from riskroute.live.state.orders import order_id
 from riskroute.live.state.execution_reports import ExecutionReport
+from riskroute.live.state.orders import order_id
 from riskroute.live.state.trading_state import DAY, encode_trading_state
 from riskroute.live.venues.simulated import Faults
 from riskroute.routers.rules import DarkFirstRule

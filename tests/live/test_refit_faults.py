@@ -15,7 +15,7 @@ import pytest
 from live_logs import MemoryStore
 from live_services import TOKENS, Running, ServiceProcess, order_json, running, service_config, write_config
 from riskroute.core.errors import StateError
-from riskroute.live.background import BackgroundThread, BackgroundProcess
+from riskroute.live.background import BackgroundProcess, BackgroundThread
 from riskroute.live.engine import TradingEngine
 from riskroute.live.http.control import ask_control_socket
 from riskroute.live.http.views import state_view

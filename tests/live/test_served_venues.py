@@ -10,9 +10,9 @@ import pytest
 from live_engines import START, Clock, child_order, parent_order, quotes
 from live_services import order_json, running, service_config
 from riskroute.core.instrument import Instrument
-from riskroute.live.fees import OrderFee, LivePlaceFees
-from riskroute.live.state.execution_reports import ExecutionReport
+from riskroute.live.fees import LivePlaceFees, OrderFee
 from riskroute.live.state.amounts import NANO
+from riskroute.live.state.execution_reports import ExecutionReport
 from riskroute.live.venues.simulated import JournalledVenue, SimulatedVenueMarket
 
 ORDER = parent_order(quantity=1000)

@@ -20,9 +20,9 @@ from riskroute.core.errors import StateError
 from riskroute.live.engine import TradingEngine
 from riskroute.live.log.interface import LogEntry, LogHead
 from riskroute.live.service import Service
+from riskroute.live.state.amounts import NANO
 from riskroute.live.state.archive import archive_settled
 from riskroute.live.state.events import AcceptedEvent
-from riskroute.live.state.amounts import NANO
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ import pytest
 
 from live_logs import MemoryStateStore
 from riskroute.core.errors import StateError
-from riskroute.live.log.state_store import PostgresStateStore, SqliteStateStore, StateStore, StateSnapshot
+from riskroute.live.log.state_store import PostgresStateStore, SqliteStateStore, StateSnapshot, StateStore
 from riskroute.live.state.archive import ArchivedOrder
 
 Opener = Callable[[], StateStore]

@@ -11,10 +11,10 @@ from riskroute.live.children import context_of
 from riskroute.live.engine import TradingEngine
 from riskroute.live.limits import Limits
 from riskroute.live.log.interface import log_events_after
+from riskroute.live.state.amounts import NANO
 from riskroute.live.state.events import SettledEvent
 from riskroute.live.state.orders import ChildOrder, ParentOrder
 from riskroute.live.state.quotes import VenueQuote
-from riskroute.live.state.amounts import NANO
 from riskroute.live.venues.simulated import SimulatedVenue
 from riskroute.market.clock import SECOND
 from riskroute.routers.rules import SweepRule

@@ -41,11 +41,11 @@ from riskroute.live.log.sqlite import SqliteLog
 from riskroute.live.log.state_store import SqliteStateStore, StateStore
 from riskroute.live.service import Service
 from riskroute.live.state import fold
+from riskroute.live.state.amounts import NANO
 from riskroute.live.state.archive import OrderArchive
 from riskroute.live.state.effects import SendEffect
 from riskroute.live.state.events import AcceptedEvent, SettledEvent
 from riskroute.live.state.orders import ChildOrder, order_id
-from riskroute.live.state.amounts import NANO
 from riskroute.live.state.trading_state import TradingState, encode_trading_state
 from riskroute.live.venues.simulated import Faults, JournalledVenue, ServedSimulatedVenue, SimulatedVenueMarket
 from riskroute.routers.registry import make_router, router_parameters

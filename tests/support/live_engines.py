@@ -8,13 +8,13 @@ from live_logs import MemoryLog, MemoryStateStore, MemoryStore
 from riskroute.live.children import child_id
 from riskroute.live.engine import TradingEngine
 from riskroute.live.log.interface import NO_CHAIN, Log, chained, log_entries_of, log_events_after, log_row_events
-from riskroute.live.state.events import AcceptedEvent, AnyEvent
-from riskroute.live.state.orders import ChildOrder, OrderDecision, ParentOrder
-from riskroute.live.state.execution_reports import ExecutionReport
-from riskroute.live.state.quotes import PoolQuote, VenueQuote
 from riskroute.live.state.amounts import NANO
+from riskroute.live.state.events import AcceptedEvent, AnyEvent
+from riskroute.live.state.execution_reports import ExecutionReport
+from riskroute.live.state.orders import ChildOrder, OrderDecision, ParentOrder
+from riskroute.live.state.quotes import PoolQuote, VenueQuote
 from riskroute.live.state.trading_state import TradingState
-from riskroute.live.venues.simulated import Faults, SimulatedVenueMarket, SimulatedVenue
+from riskroute.live.venues.simulated import Faults, SimulatedVenue, SimulatedVenueMarket
 from riskroute.routers.router import Router
 from riskroute.routers.rules import SweepRule
 

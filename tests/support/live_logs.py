@@ -34,7 +34,7 @@ from riskroute.live.log.interface import (
     verify_log_chain,
 )
 from riskroute.live.log.sqlite import SqliteLog
-from riskroute.live.log.state_store import SqliteStateStore, StateStore, StateSnapshot
+from riskroute.live.log.state_store import SqliteStateStore, StateSnapshot, StateStore
 from riskroute.live.state.archive import ARCHIVE_DAYS, ArchivedOrder
 
 

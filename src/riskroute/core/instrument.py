@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import dataclasses
 import datetime as dt
+import json
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -22,8 +23,6 @@ from riskroute.core.config import read_toml_config
 from riskroute.core.errors import DataError, InputError
 from riskroute.core.text import shown
 from riskroute.core.validation import LONGEST_SYMBOL, as_name, one_of, true_or_false, valid_day, valid_path
-import json
-from functools import lru_cache
 
 TRADING_ZONE = "America/New_York"  # default zone of days and hours
 PROTECTIONS = NO_PROTECTION, REG_NMS = ("none", "reg-nms")  # REG_NMS: Rule 611 of Regulation NMS (US equities)

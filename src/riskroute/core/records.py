@@ -13,6 +13,7 @@ import math
 import re
 from collections.abc import Mapping
 from decimal import Decimal
+from functools import lru_cache
 from typing import Annotated, Any, TypeVar, get_args, get_origin
 
 import msgspec
@@ -22,8 +23,6 @@ from numpy.typing import NDArray
 from riskroute.core.errors import DataError, InputError
 from riskroute.core.text import shown
 from riskroute.core.validation import exact_array
-import json
-from functools import lru_cache
 
 _Kind = TypeVar("_Kind")
 

@@ -12,11 +12,11 @@ from functools import lru_cache
 import numpy as np
 
 from riskroute.core.arrays import Matrix
+from riskroute.core.instrument import instrument_from_terms
 from riskroute.core.validation import unvalidated
+from riskroute.live.state.amounts import NANO, amount_scale
 from riskroute.live.state.orders import ChildOrder, OrderOutcome, ParentOrder, minimum_order_units, order_id
 from riskroute.live.state.quotes import PoolQuote, VenueQuote
-from riskroute.live.state.amounts import NANO, amount_scale
-from riskroute.core.instrument import instrument_from_terms
 from riskroute.live.state.trading_state import ChildState, ParentState, TradingState
 from riskroute.routers.context import Context, ContextBooks, ContextPool
 from riskroute.routers.execution import (

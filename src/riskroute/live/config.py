@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import datetime as dt
 import hashlib
-import hmac
 import ipaddress
 import json
 import math
 import os
-import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from functools import cached_property
@@ -19,7 +17,6 @@ from typing import Annotated, Any, Literal
 from pydantic import (
     AfterValidator,
     BaseModel,
-    BeforeValidator,
     ConfigDict,
     Field,
     WithJsonSchema,
@@ -27,7 +24,7 @@ from pydantic import (
     model_validator,
 )
 
-from riskroute.core.config import Name, Seed, config_list, read_toml_config, validated_config
+from riskroute.core.config import Name, Seed, read_toml_config, validated_config
 from riskroute.core.errors import InputError
 from riskroute.core.files import in_file_name
 from riskroute.core.instrument import Instrument, instrument_from_plain, load_instruments
@@ -37,7 +34,8 @@ from riskroute.live.log.interface import Log
 from riskroute.live.log.sqlite import SqliteLog
 from riskroute.live.log.state_store import PostgresStateStore, SqliteStateStore, StateStore
 from riskroute.live.market_history import MarketHistory
-from riskroute.live.state.amounts import NANO
+from riskroute.live.state.amounts import NANO, nano_amount
+from riskroute.live.tokens import TokenConfig, new_token, token_hash
 from riskroute.live.venues.gateway import Gateway
 from riskroute.live.venues.simulated import Faults, JournalledVenue, ServedSimulatedVenue, SimulatedVenueMarket
 from riskroute.routers.registry import (
@@ -50,8 +48,6 @@ from riskroute.routers.registry import (
 )
 from riskroute.routers.router import Router
 from riskroute.routing.fees import load_fees
-from riskroute.live.state.amounts import nano_amount
-from riskroute.live.tokens import TokenConfig, new_token, token_hash
 
 # as `riskroute.routing.fees.parse_fee` reads it
 FeeTerms = Annotated[float | str | dict[str, float | str], WithJsonSchema({"type": "text or table"})]
@@ -307,7 +303,6 @@ class LiveConfig(_Section):
             )
             made[name] = ServedSimulatedVenue(venue)
         return made
-
 
 
 def _is_loopback(host: str) -> bool:

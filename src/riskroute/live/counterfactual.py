@@ -26,8 +26,8 @@ from riskroute.core.runtime import cached
 from riskroute.learning.hazards import Hazards
 from riskroute.live.children import context_of
 from riskroute.live.market_history import ObservedHistory
-from riskroute.live.state.orders import ChildOrderOutcome, ParentOrder
 from riskroute.live.state.amounts import NANO
+from riskroute.live.state.orders import ChildOrderOutcome, ParentOrder
 from riskroute.routers.context import Context
 from riskroute.routers.contextual.dark_belief import EDGES
 from riskroute.routers.contextual.market_features import horizon_feature

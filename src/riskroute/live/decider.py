@@ -16,10 +16,10 @@ from riskroute.live.children import ChildMaker, Children, Quotes, context_of
 from riskroute.live.counterfactual import Counterfactual, counterfactual_plan
 from riskroute.live.learner import SLOW, Learner
 from riskroute.live.limits import Limits
+from riskroute.live.state.amounts import NANO
 from riskroute.live.state.events import AnyEvent, IntendedEvent, MarkedEvent, SettledEvent
 from riskroute.live.state.orders import OrderDecision, OrderOutcome, ParentOrder
 from riskroute.live.state.quotes import PoolQuote, VenueQuote, quoted_touch
-from riskroute.live.state.amounts import NANO
 from riskroute.live.state.trading_state import ParentState, TradingState
 from riskroute.routers.plan import Plan, plain_plan
 from riskroute.routers.registry import router_bytes, router_from
@@ -76,7 +76,9 @@ class Decider:
         except Exception:  # a router may raise anything; its first decision reports the error
             return
 
-    def decide(self, state: TradingState, order: ParentOrder, now: int, ticket: int) -> tuple[OrderDecision, Children, str]:
+    def decide(
+        self, state: TradingState, order: ParentOrder, now: int, ticket: int
+    ) -> tuple[OrderDecision, Children, str]:
         """Return the decision, its first children, and why the order must be refused (empty if it is not)."""
         mid = order.mid
         reason, consulted = "", True

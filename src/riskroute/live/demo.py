@@ -26,12 +26,12 @@ import numpy as np
 from riskroute.core.errors import InputError, StateError
 from riskroute.core.seeding import seed_stream
 from riskroute.core.text import TextTable
-from riskroute.live.tokens import new_token, token_hash
 from riskroute.live.log.interface import log_events_after
 from riskroute.live.log.sqlite import SqliteLog
+from riskroute.live.state.amounts import NANO
 from riskroute.live.state.events import AcceptedEvent, IntendedEvent, ReportedEvent, SettledEvent
 from riskroute.live.state.execution_reports import ExecutionReport
-from riskroute.live.state.amounts import NANO
+from riskroute.live.tokens import new_token, token_hash
 
 _TIMEOUT = 60.0  # seconds for an answer, a start, or settling
 

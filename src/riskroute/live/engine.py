@@ -26,19 +26,18 @@ from riskroute.live.decider import Decider
 from riskroute.live.learner import Learner
 from riskroute.live.ledger import LOGGER, Ledger, LedgerOutbox, LedgerTimers, Task, Written
 from riskroute.live.limits import Limits, check_order
-from riskroute.live.state.orders import order_digest
 from riskroute.live.log.interface import Log, LogHead, LogRow, log_row_events, log_row_kind
 from riskroute.live.log.recovery import recover_log
 from riskroute.live.log.snapshot_writer import SnapshotWriter
 from riskroute.live.log.state_store import StateStore
 from riskroute.live.market_history import MarketHistory
 from riskroute.live.state import events
+from riskroute.live.state.amounts import NANO
 from riskroute.live.state.archive import OrderArchive
 from riskroute.live.state.effects import NextEffect, QueryEffect
-from riskroute.live.state.orders import OrderDecision, ParentOrder
 from riskroute.live.state.execution_reports import ExecutionReport
+from riskroute.live.state.orders import OrderDecision, ParentOrder, order_digest
 from riskroute.live.state.quotes import MarketTrade
-from riskroute.live.state.amounts import NANO
 from riskroute.live.state.trading_state import TradingState
 from riskroute.live.venues.gateway import Gateway
 from riskroute.routers.execution import PUBLIC_AFTER
@@ -207,7 +206,9 @@ class TradingEngine:
                 after = -1 if known else state.events
                 belief = learner.belief + 1
                 self.ledger.record(
-                    events.PlannedEvent(at=self.clock(), belief=belief, router=name, after=after, learned=0, state=first)
+                    events.PlannedEvent(
+                        at=self.clock(), belief=belief, router=name, after=after, learned=0, state=first
+                    )
                 )
             self.decider.warm_up(self.clock())
             self._started = True
@@ -265,7 +266,9 @@ class TradingEngine:
             self._refitting, self._unobserved = False, {}
             self._begin(*recovered)
             written = self.ledger.record(
-                events.HaltedEvent(at=self.clock(), reason=f"the log could not be written: {failure.cause}", by="limits")
+                events.HaltedEvent(
+                    at=self.clock(), reason=f"the log could not be written: {failure.cause}", by="limits"
+                )
             )
         if (refused := written.exception()) is not None:
             self.ledger.fail(refused)  # a future wakes this thread before the ledger gets the error
@@ -289,7 +292,9 @@ class TradingEngine:
         self._pump_unless_served()
         return made
 
-    def accept(self, order: ParentOrder, digest: bytes, answer: Future[OrderDecision], received: int) -> Future[OrderDecision]:
+    def accept(
+        self, order: ParentOrder, digest: bytes, answer: Future[OrderDecision], received: int
+    ) -> Future[OrderDecision]:
         """Accept a valid order; ``answer`` gets its decision. Call `known` first, and hold `lock` from this call on.
 
         ``digest`` is its `order_digest`. The age of its quotes is measured at ``received``: a stall of the router

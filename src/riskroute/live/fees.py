@@ -10,9 +10,8 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from riskroute.core.errors import InputError
-from riskroute.core.instrument import Instrument
+from riskroute.core.instrument import Instrument, instrument_terms
 from riskroute.live.state.amounts import NANO, amount_scale, natural_amount
-from riskroute.core.instrument import instrument_terms
 from riskroute.routing.fees import FeeRate, FeeSchedule, parse_fee
 
 

@@ -14,13 +14,20 @@ from typing import Any
 import msgspec
 
 from riskroute.core.errors import DataError, RiskrouteError, RouterError
+from riskroute.core.records import decode_record, encode_record
 from riskroute.core.text import one_line_error
 from riskroute.core.validation import whole_number
 from riskroute.live.children import context_of, report_of
 from riskroute.live.market_history import public_from_market_history
-from riskroute.live.state.events import AcceptedEvent, AnyEvent, DeclinedEvent, MarketObservedEvent, PlannedEvent, ShadowedEvent
+from riskroute.live.state.events import (
+    AcceptedEvent,
+    AnyEvent,
+    DeclinedEvent,
+    MarketObservedEvent,
+    PlannedEvent,
+    ShadowedEvent,
+)
 from riskroute.live.state.orders import OrderOutcome, ParentOrder
-from riskroute.core.records import decode_record, encode_record
 from riskroute.routers.context import Context, copied_context
 from riskroute.routers.plan import Plan, plain_plan
 from riskroute.routers.registry import router_bytes, router_from

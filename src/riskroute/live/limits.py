@@ -8,18 +8,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from functools import lru_cache
-from hashlib import blake2b
-
-import msgspec
 
 from riskroute.core.errors import InputError
-from riskroute.core.instrument import LARGEST_QUANTITY, Instrument, decimal_text, valid_decimal
+from riskroute.core.instrument import LARGEST_QUANTITY, Instrument, decimal_text, instrument_from_terms, valid_decimal
+from riskroute.core.records import Record
 from riskroute.core.text import shown
+from riskroute.live.state.amounts import NANO, amount_scale, natural_amount
 from riskroute.live.state.orders import ChildOrder, ParentOrder, minimum_order_units
 from riskroute.live.state.quotes import VenueQuote, quoted_touch
-from riskroute.live.state.amounts import NANO, amount_scale, natural_amount
-from riskroute.core.records import Record
-from riskroute.core.instrument import instrument_from_terms
 from riskroute.live.state.trading_state import TradingState
 
 LARGEST_PRICE = 10**9 * NANO  # a higher price is certainly in another unit

@@ -24,10 +24,10 @@ import numpy as np
 
 from riskroute.core.arrays import Floats
 from riskroute.live.children import context_of
+from riskroute.live.state.amounts import NANO
 from riskroute.live.state.events import MarketObservedEvent
 from riskroute.live.state.orders import ParentOrder
 from riskroute.live.state.quotes import MarketTrade, VenueQuote
-from riskroute.live.state.amounts import NANO
 from riskroute.routers.context import Context, ContextBooks
 from riskroute.routers.execution import OUTFLOW_SECONDS
 from riskroute.routers.public_data import PublicData, PublicMarketAtHorizon, PublicQueueOutflow

@@ -11,16 +11,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from riskroute.core.errors import RiskrouteError
+from riskroute.core.instrument import instrument_terms
 from riskroute.core.runtime import machine_type, provenance_versions
 from riskroute.live.config import LiveConfig
 from riskroute.live.http.requests import ExecutedChildRequest
 from riskroute.live.learner import Learner, learn_quietly
 from riskroute.live.log.interface import check_log_heads
 from riskroute.live.shadow import shadow_outcome
+from riskroute.live.state.amounts import NANO, amount_scale, natural_amount
 from riskroute.live.state.orders import ParentOrder, minimum_order_units
 from riskroute.live.state.quotes import PoolQuote, VenueQuote
-from riskroute.live.state.amounts import NANO, amount_scale, natural_amount
-from riskroute.core.instrument import instrument_terms
 from riskroute.routers.registry import router_bytes, router_from
 from riskroute.routers.router import Router
 
@@ -29,8 +29,8 @@ def _sample_order(config: LiveConfig, number: int) -> ParentOrder:
     """Return an order in the first configured symbol, on books of all venues."""
     now = time.time_ns()
     symbol, instrument = next(iter(config.instruments.items()))
-    lot = instrument.lot_units
-    lots = max(100, -(-minimum_order_units(instrument_terms(instrument), 100 * amount_scale(instrument_terms(instrument)).at_one) // lot))
+    lot, terms = instrument.lot_units, instrument_terms(instrument)
+    lots = max(100, -(-minimum_order_units(terms, 100 * amount_scale(terms).at_one) // lot))
     bids, asks = ((100 * NANO, 50 * lots * lot),), ((100 * NANO + int(instrument.tick * NANO), 50 * lots * lot),)
     return ParentOrder(
         key=f"sample {number}",
@@ -41,7 +41,7 @@ def _sample_order(config: LiveConfig, number: int) -> ParentOrder:
         quotes=tuple(VenueQuote(venue=name, bids=bids, asks=asks, at=now) for name in config.venues),
         pools=tuple(PoolQuote(pool=name) for name in config.pools),
         received=now,
-        terms=instrument_terms(instrument),
+        terms=terms,
     )
 
 

@@ -15,22 +15,21 @@ from typing import Any, TypeVar
 import msgspec
 
 from riskroute.core.errors import HaltedError, InputError, LeaseError, StateError
-from riskroute.live.background import BackgroundThread, BackgroundProcess
+from riskroute.core.instrument import instrument_terms
+from riskroute.live.background import BackgroundProcess, BackgroundThread
 from riskroute.live.config import LiveConfig
 from riskroute.live.engine import TradingEngine, new_engine_answer
 from riskroute.live.http.requests import OrderRequest, QuotesRequest, RequestParser, ShadowRequest
 from riskroute.live.learner import Refit
 from riskroute.live.ledger import LOGGER
 from riskroute.live.limits import check_order, check_quote_limits
-from riskroute.live.state.orders import order_digest
 from riskroute.live.log.interface import Log, log_events_after
 from riskroute.live.log.state_store import StateStore
 from riskroute.live.market_history import MarketHistory
 from riskroute.live.readiness import warm_up
 from riskroute.live.shadow import ShadowComparison, compare_shadow
 from riskroute.live.state.events import AcceptedEvent, SettledEvent, ShadowedEvent
-from riskroute.live.state.orders import OrderDecision, ParentOrder
-from riskroute.core.instrument import instrument_terms
+from riskroute.live.state.orders import OrderDecision, ParentOrder, order_digest
 from riskroute.live.state.trading_state import TradingState
 from riskroute.routers.registry import router_bytes
 

@@ -14,18 +14,24 @@ from typing import Any
 import msgspec
 
 from riskroute.core.errors import InputError, KeyUsedError, RefusedError, RouterError
+from riskroute.core.instrument import natural_quantity
 from riskroute.core.text import shown
 from riskroute.live.children import context_of
 from riskroute.live.engine import TradingEngine, complete_engine_answer
 from riskroute.live.http.requests import ExecutedChildRequest, request_price, request_units
 from riskroute.live.limits import check_order, terms_refusal
-from riskroute.live.state.orders import order_digest
+from riskroute.live.state.amounts import NANO
 from riskroute.live.state.events import ShadowedEvent
 from riskroute.live.state.fold import BEYOND, fold_children_outcome
-from riskroute.live.state.orders import ChildOrderOutcome, OrderDecision, OrderOutcome, ParentOrder, natural_plan
+from riskroute.live.state.orders import (
+    ChildOrderOutcome,
+    OrderDecision,
+    OrderOutcome,
+    ParentOrder,
+    natural_plan,
+    order_digest,
+)
 from riskroute.live.state.quotes import quoted_touch
-from riskroute.live.state.amounts import NANO
-from riskroute.core.instrument import natural_quantity
 from riskroute.routers.plan import Plan, plain_plan
 from riskroute.routers.report import KINDS
 

@@ -15,7 +15,6 @@ from riskroute.core.config import config_list
 Scope = Literal["trade", "halt", "read"]
 
 
-
 def new_token() -> str:
     """Return a random token."""
     return secrets.token_urlsafe(32)

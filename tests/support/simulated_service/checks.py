@@ -9,16 +9,24 @@ from unittest import mock
 
 import msgspec
 
-from riskroute.live.http.views import encode_view, decision_view
+from riskroute.live.http.views import decision_view, encode_view
 from riskroute.live.limits import Limits
 from riskroute.live.log.interface import NO_CHAIN, Log, LogHead, LogRow, check_links, log_row_events, verify_log_chain
 from riskroute.live.log.recovery import replay_log, verify_log
 from riskroute.live.state import fold
 from riskroute.live.state.archive import OrderArchive
-from riskroute.live.state.events import AcceptedEvent, AnyEvent, HaltedEvent, IntendedEvent, ReportedEvent, ResumedEvent, SettledEvent
+from riskroute.live.state.events import (
+    AcceptedEvent,
+    AnyEvent,
+    HaltedEvent,
+    IntendedEvent,
+    ReportedEvent,
+    ResumedEvent,
+    SettledEvent,
+)
+from riskroute.live.state.execution_reports import ExecutionReport
 from riskroute.live.state.fold import apply
 from riskroute.live.state.orders import ChildOrder, ParentOrder, minimum_order_units
-from riskroute.live.state.execution_reports import ExecutionReport
 from riskroute.live.state.trading_state import TradingState, encode_trading_state
 from riskroute.routers.router import Router
 from simulated_service.venues import Venue, fills, shares

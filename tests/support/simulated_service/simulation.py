@@ -29,7 +29,6 @@ from riskroute.live import engine as engine_module
 from riskroute.live import service as service_module
 from riskroute.live.background import BackgroundProcess
 from riskroute.live.config import LiveConfig
-from riskroute.live.tokens import token_hash
 from riskroute.live.fees import LiveFees
 from riskroute.live.http import api, server
 from riskroute.live.learner import Learner
@@ -42,6 +41,7 @@ from riskroute.live.state.archive import OrderArchive
 from riskroute.live.state.orders import ChildOrder
 from riskroute.live.state.quotes import VenueQuote
 from riskroute.live.state.trading_state import TradingState, encode_trading_state
+from riskroute.live.tokens import token_hash
 from riskroute.live.venues.gateway import Gateway
 from riskroute.live.venues.simulated import Faults, SimulatedVenueMarket
 from riskroute.routers.context import Context
@@ -788,7 +788,10 @@ class Simulation:
         engine["recover_log"], parts["warm_up"] = checked, lambda *_: None
         # A few orders are enough to archive some, and snapshots follow each other:
         few: dict[str, Any] = {"SETTLED_KEPT": 20, "ARCHIVED_TOGETHER": 5}
-        quick = mock.patch.object(SnapshotWriter, "pause", 1), mock.patch.object(BackgroundProcess, "least", LONGEST_REFIT)
+        quick = (
+            mock.patch.object(SnapshotWriter, "pause", 1),
+            mock.patch.object(BackgroundProcess, "least", LONGEST_REFIT),
+        )
         try:
             with mock.patch.multiple(fold, **few), quick[0], quick[1]:
                 yield

@@ -10,10 +10,10 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from riskroute.live.state.orders import ChildOrder
-from riskroute.live.state.execution_reports import ExecutionReport, ReportKind
-from riskroute.live.state.amounts import amount_scale
 from riskroute.core.instrument import instrument_terms
+from riskroute.live.state.amounts import amount_scale
+from riskroute.live.state.execution_reports import ExecutionReport, ReportKind
+from riskroute.live.state.orders import ChildOrder
 from riskroute.live.venues.gateway import ReportSink
 from riskroute.live.venues.simulated import SimulatedVenue, _VenueChild
 from simulated_service.scheduler import Scheduler, SimpleQueue, Thread

@@ -32,17 +32,17 @@ from riskroute.live.http.requests import HaltRequest, OrderRequest, QuotesReques
 from riskroute.live.http.streams import EventStream, EventStreams
 from riskroute.live.http.views import (
     MetricsView,
-    encode_view,
     decision_view,
+    encode_view,
     order_view,
     positions_view,
     state_view,
 )
 from riskroute.live.ledger import LOGGER
 from riskroute.live.log.interface import public_log_message
-from riskroute.live.tokens import token_owner
 from riskroute.live.service import Service
 from riskroute.live.state.orders import OrderDecision
+from riskroute.live.tokens import token_owner
 
 Value = TypeVar("Value")
 

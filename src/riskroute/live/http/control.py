@@ -15,10 +15,10 @@ from typing import Any
 import msgspec
 
 from riskroute.core.errors import RiskrouteError, StateError
+from riskroute.core.records import Record
 from riskroute.live.background import BackgroundThread
 from riskroute.live.ledger import LOGGER
 from riskroute.live.service import Service
-from riskroute.core.records import Record
 
 
 class ControlRequest(Record, frozen=True):

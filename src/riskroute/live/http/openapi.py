@@ -42,7 +42,10 @@ _EXAMPLES: dict[str, Any] = {
     },
     "/halt": {"reason": "prices look wrong"},
 }
-_ANSWERS: dict[tuple[str, str], type] = {("POST", "/orders"): OrderDecision, ("POST", "/shadow/orders"): ShadowComparison}
+_ANSWERS: dict[tuple[str, str], type] = {
+    ("POST", "/orders"): OrderDecision,
+    ("POST", "/shadow/orders"): ShadowComparison,
+}
 _REFUSALS = {
     "400": "The body is not JSON or has the wrong form.",
     "401": "The token is missing or invalid.",

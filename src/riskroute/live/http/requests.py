@@ -16,16 +16,15 @@ from zoneinfo import ZoneInfo
 import msgspec
 
 from riskroute.core.errors import InputError, MalformedRequestError
-from riskroute.core.instrument import LARGEST_QUANTITY, Instrument, decimal_text
+from riskroute.core.instrument import LARGEST_QUANTITY, Instrument, decimal_text, instrument_terms
+from riskroute.core.records import Record
 from riskroute.core.text import one_line_error, shown
 from riskroute.live.config import LiveConfig
 from riskroute.live.fees import LivePlaceFees, requested_live_fee
 from riskroute.live.limits import LARGEST_PRICE, LARGEST_SIZE
+from riskroute.live.state.amounts import NANO
 from riskroute.live.state.orders import ParentOrder
 from riskroute.live.state.quotes import MarketTrade, PoolQuote, VenueQuote
-from riskroute.live.state.amounts import NANO
-from riskroute.core.records import Record
-from riskroute.core.instrument import instrument_terms
 
 Int = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 _EXACT = Context(prec=60, traps=[Inexact, InvalidOperation, Overflow])  # raises instead of rounding
@@ -317,7 +316,7 @@ class RequestParser:
         found = config.instruments.get(symbol)
         if found is None:
             raise InputError(f"symbol must be one of {', '.join(config.instruments)}, was {shown(symbol)}")
-        if (part := config.partition_of(symbol)) != config.part[0]:
+        if config.part[1] > 1 and (part := config.partition_of(symbol)) != config.part[0]:
             others = f"{part}/{config.part[1]}"
             raise InputError(f"symbol {symbol} belongs to partition {others}, this is partition {config.partition}")
         return found

@@ -104,7 +104,9 @@ class EventStreams:
             events = log_row_events(row)
             for number, event in enumerate(events, start=1):
                 # Only the last event of a row has the row's number as id: a client with that id has the whole row.
-                parts.append(stream_message(log_row_kind(type(event)), event, row.seq if number == len(events) else None))
+                parts.append(
+                    stream_message(log_row_kind(type(event)), event, row.seq if number == len(events) else None)
+                )
                 size += len(parts[-1])
             last = row.seq
             if size >= self.page_bytes:

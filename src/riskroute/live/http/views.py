@@ -16,16 +16,15 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from riskroute.core.errors import UnknownOrderError
-from riskroute.core.instrument import Instrument
+from riskroute.core.instrument import Instrument, instrument_from_terms, natural_quantity
 from riskroute.core.runtime import DurationHistogram
 from riskroute.core.text import shown
 from riskroute.live.limits import Limits
 from riskroute.live.service import Service
+from riskroute.live.state.amounts import NANO, amount_ratio, amount_scale, natural_amount
 from riskroute.live.state.archive import archived_state
 from riskroute.live.state.fold import fold_outcome
 from riskroute.live.state.orders import OrderDecision, natural_plan
-from riskroute.live.state.amounts import NANO, amount_scale, amount_ratio, natural_amount
-from riskroute.core.instrument import instrument_from_terms, natural_quantity
 from riskroute.live.state.trading_state import ParentState, TradingState
 from riskroute.routers.router import FEEDBACK, Router
 
@@ -38,9 +37,7 @@ def order_view(service: Service, key: str) -> dict[str, Any]:
     engine = service.engine
     with engine.lock:
         if (parent := engine.state.parents.get(key)) is not None:
-            return _order(engine.state, parent) | {
-                "decision": decision_view(parent.decision, parent.order.instrument)
-            }
+            return _order(engine.state, parent) | {"decision": decision_view(parent.decision, parent.order.instrument)}
         archive = engine.ledger.archive
     # Without the lock: orders must not wait for the store.
     state = archived_state(archive, key, engine.state) if key.isprintable() else None

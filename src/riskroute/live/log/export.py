@@ -16,15 +16,22 @@ import polars
 
 from riskroute.core.errors import InputError
 from riskroute.core.files import writable_folder, write_json, write_whole
-from riskroute.core.instrument import Instrument, plain_number
+from riskroute.core.instrument import Instrument, instrument_from_terms, instrument_terms, plain_number
 from riskroute.live.fees import live_fee_text
 from riskroute.live.log.interface import Log, LogHead, log_events_after
-from riskroute.live.state.events import AcceptedEvent, AnyEvent, IntendedEvent, QuotedEvent, ReportedEvent, SettledEvent, ShadowedEvent
-from riskroute.live.state.orders import ChildOrder, OrderOutcome, ParentOrder
-from riskroute.live.state.execution_reports import ExecutionReport, execution_report_key
-from riskroute.live.state.quotes import VenueQuote, quoted_touch
 from riskroute.live.state.amounts import NANO, amount_scale
-from riskroute.core.instrument import instrument_from_terms, instrument_terms
+from riskroute.live.state.events import (
+    AcceptedEvent,
+    AnyEvent,
+    IntendedEvent,
+    QuotedEvent,
+    ReportedEvent,
+    SettledEvent,
+    ShadowedEvent,
+)
+from riskroute.live.state.execution_reports import ExecutionReport, execution_report_key
+from riskroute.live.state.orders import ChildOrder, OrderOutcome, ParentOrder
+from riskroute.live.state.quotes import VenueQuote, quoted_touch
 
 _Row = dict[str, Any]
 

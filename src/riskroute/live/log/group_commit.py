@@ -32,14 +32,14 @@ from riskroute.live.log.interface import (
     LogLease,
     LogRow,
     chained,
-    check_log_heads,
     check_links,
+    check_log_heads,
     checked_log_entries,
     checked_log_range,
     checked_log_text,
-    log_head_record,
     lease_end,
     linked_log_rows,
+    log_head_record,
     recorded_log_head,
 )
 

@@ -26,11 +26,11 @@ from typing import Protocol, Self, get_args
 import msgspec
 
 from riskroute.core.errors import DataError, InputError, LeaseError, WriteError
+from riskroute.core.records import decode_record, encode_record
 from riskroute.core.runtime import machine_type, provenance_versions
 from riskroute.core.text import one_line_error, shown
 from riskroute.core.validation import real_number, whole_number
 from riskroute.live.state.events import AcceptedEvent, AnyEvent, SettledEvent, ShadowedEvent
-from riskroute.core.records import decode_record, encode_record
 
 FORMAT = 3  # version of logs and their events; logs of any other version are refused
 NO_CHAIN = bytes(16)  # the hash before row 0

@@ -24,8 +24,8 @@ from riskroute.live.log.interface import (
     LogLease,
     LogRow,
     checked_log_text,
-    log_head_record,
     lease_end,
+    log_head_record,
     log_header_of,
     log_header_row,
 )

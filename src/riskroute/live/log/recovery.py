@@ -14,7 +14,7 @@ from riskroute.core.text import one_line_error
 from riskroute.live.learner import Learner
 from riskroute.live.ledger import LOGGER
 from riskroute.live.log.interface import Log, log_events_after, log_pages_after, log_rows_events
-from riskroute.live.log.state_store import StateStore, StateSnapshot
+from riskroute.live.log.state_store import StateSnapshot, StateStore
 from riskroute.live.state.archive import OrderArchive
 from riskroute.live.state.effects import LearnEffect
 from riskroute.live.state.events import AcceptedEvent, AnyEvent, PlannedEvent, ShadowedEvent

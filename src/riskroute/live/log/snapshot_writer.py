@@ -13,9 +13,9 @@ from riskroute.core.text import one_line_error
 from riskroute.live.learner import Learner
 from riskroute.live.ledger import LOGGER
 from riskroute.live.log.interface import Log
-from riskroute.live.log.state_store import StateStore, StateSnapshot
-from riskroute.live.state.archive import ArchivedOrder, OrderArchive
+from riskroute.live.log.state_store import StateSnapshot, StateStore
 from riskroute.live.state.amounts import NANO
+from riskroute.live.state.archive import ArchivedOrder, OrderArchive
 from riskroute.live.state.trading_state import TradingState, encode_trading_state
 
 

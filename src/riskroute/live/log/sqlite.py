@@ -28,8 +28,8 @@ from riskroute.live.log.interface import (
     LogRow,
     check_log_format,
     checked_log_text,
-    log_head_record,
     lease_end,
+    log_head_record,
     log_header_of,
     log_header_row,
 )

@@ -5,12 +5,13 @@ that is fine enough for exact products of prices, quantities and multiplier (`Am
 """
 
 from __future__ import annotations
+
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
 from typing import NamedTuple
-from riskroute.core.instrument import instrument_from_terms
 
+from riskroute.core.instrument import instrument_from_terms
 
 NANO = 10**9  # prices of 1e-9 in a price of 1, and nanoseconds in a second
 

@@ -12,9 +12,9 @@ from itertools import islice
 import msgspec
 
 from riskroute.core.errors import DataError
+from riskroute.core.records import decode_record, encode_record
 from riskroute.core.text import one_line_error
 from riskroute.live.state.orders import order_id
-from riskroute.core.records import decode_record, encode_record
 from riskroute.live.state.trading_state import ChildState, ExecutionState, ParentState, TradingState
 
 ARCHIVE_DAYS = 2  # days after which a settled order leaves the archive; the log has it for ever

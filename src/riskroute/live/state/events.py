@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
-from riskroute.live.state.orders import ChildOrder, OrderDecision, OrderOutcome, ParentOrder
 from riskroute.live.state.execution_reports import ExecutionReport
+from riskroute.live.state.orders import ChildOrder, OrderDecision, OrderOutcome, ParentOrder
 from riskroute.live.state.quotes import MarketTrade, VenueQuote
 
 

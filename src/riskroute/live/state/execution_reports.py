@@ -1,9 +1,10 @@
 """Execution reports of venues."""
 
 from __future__ import annotations
-from typing import Literal
-from riskroute.core.records import Record
 
+from typing import Literal
+
+from riskroute.core.records import Record
 
 ReportKind = Literal[
     "acknowledged", "filled", "cancelled", "rejected", "expired", "busted", "corrected", "cancel_rejected", "not_known"

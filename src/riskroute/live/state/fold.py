@@ -51,16 +51,16 @@ from riskroute.live.state.events import (
     UnansweredEvent,
     WithheldEvent,
 )
-from riskroute.live.state.orders import ChildOrder, ChildOrderOutcome, OrderOutcome, ParentOrder, order_id
 from riskroute.live.state.execution_reports import ExecutionReport, execution_report_key
+from riskroute.live.state.orders import ChildOrder, ChildOrderOutcome, OrderOutcome, ParentOrder, order_id
 from riskroute.live.state.trading_state import (
     DAY,
     ChildState,
-    TradingDayState,
     ExecutionState,
     ParentState,
     PositionState,
     SymbolState,
+    TradingDayState,
     TradingState,
     VenueState,
 )

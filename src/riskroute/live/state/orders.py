@@ -6,25 +6,18 @@ times Unix nanoseconds.
 
 from __future__ import annotations
 
-import json
 import math
-from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
 from hashlib import blake2b
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal
 
 import msgspec
 
-from riskroute.core.instrument import Instrument
-from riskroute.core.instrument import instrument_from_terms
-from riskroute.core.instrument import natural_quantity
+from riskroute.core.instrument import Instrument, instrument_from_terms, natural_quantity
 from riskroute.core.records import Record
-from riskroute.live.state.amounts import AmountScale
-from riskroute.live.state.amounts import amount_scale
-from riskroute.live.state.quotes import PoolQuote
-from riskroute.live.state.quotes import VenueQuote
-from riskroute.live.state.quotes import quoted_touch
+from riskroute.live.state.amounts import AmountScale, amount_scale
+from riskroute.live.state.quotes import PoolQuote, VenueQuote, quoted_touch
 
 _BASE32 = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
 _PAIRS = [first + second for first in _BASE32 for second in _BASE32]  # by ten bits: four times as fast as `b32encode`

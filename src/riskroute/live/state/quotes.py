@@ -1,9 +1,10 @@
 """Records of the market data feed: displayed books, dark pools and public trades; prices are in 1e-9, as amounts."""
 
 from __future__ import annotations
-from typing import Literal
-from riskroute.core.records import Record
 
+from typing import Literal
+
+from riskroute.core.records import Record
 
 _touched: tuple[tuple[VenueQuote, ...], tuple[int, int]] = ((), (0, 0))  # the last answer of `quoted_touch`
 

@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 import msgspec
 
 from riskroute.core.errors import DataError
-from riskroute.core.text import one_line_error
-from riskroute.live.state.orders import ChildOrder, OrderDecision, OrderOutcome, ParentOrder
-from riskroute.live.state.amounts import natural_amount
 from riskroute.core.records import decode_record, encode_record
+from riskroute.core.text import one_line_error
+from riskroute.live.state.amounts import natural_amount
+from riskroute.live.state.orders import ChildOrder, OrderDecision, OrderOutcome, ParentOrder
 
 
 class _BatchMean(msgspec.Struct, gc=False):

@@ -28,10 +28,10 @@ from riskroute.core.instrument import SHARES, Instrument
 from riskroute.core.seeding import seed_stream, seeded_uniform
 from riskroute.core.validation import real_number
 from riskroute.live.fees import LivePlaceFees
-from riskroute.live.state.orders import ChildOrder
-from riskroute.live.state.execution_reports import ExecutionReport, ReportKind
-from riskroute.live.state.quotes import VenueQuote, quoted_touch
 from riskroute.live.state.amounts import NANO
+from riskroute.live.state.execution_reports import ExecutionReport, ReportKind
+from riskroute.live.state.orders import ChildOrder
+from riskroute.live.state.quotes import VenueQuote, quoted_touch
 from riskroute.live.venues.gateway import ReportSink
 
 _Trade = tuple[int, int, int]  # time, price and shares
