@@ -74,7 +74,7 @@ class RefusedError(StateError):
 
 
 class OverloadedError(RefusedError):
-    """An order waited too long for the router; the client may send it again."""
+    """An order waited too long for the router, or too many requests wait; the client may send it again."""
 
 
 class KeyUsedError(InputError):
