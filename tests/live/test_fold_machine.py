@@ -387,7 +387,7 @@ def test_every_fill_is_booked_once_and_every_order_learned_once(kept: int, monke
 
 def dedupe_by_exec_id_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ExecutionReport, "key", property(lambda self: self.exec_id))
-    monkeypatch.setattr(fold, "report_key", lambda venue, day, exec_id: exec_id)
+    monkeypatch.setattr(fold, "execution_report_key", lambda venue, day, exec_id: exec_id)
 
 
 def settle_while_a_fill_is_on_its_way(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,7 +28,7 @@ from riskroute.live.state.orders import (
     OrderDecision,
     OrderOutcome,
     ParentOrder,
-    natural_plan,
+    natural_order_plan,
     order_digest,
 )
 from riskroute.live.state.quotes import quoted_touch
@@ -167,7 +167,7 @@ def compare_shadow(
     comparison = ShadowComparison(
         key=order.key,
         router=decision.router,
-        plan=natural_plan(decision.plan, order.instrument),
+        plan=natural_order_plan(decision.plan, order.instrument),
         currency=order.instrument.currency,
         cost=natural(outcome.cost),
         estimate=natural(event.estimate),

@@ -24,7 +24,7 @@ from riskroute.live.service import Service
 from riskroute.live.state.amounts import NANO, amount_ratio, amount_scale, natural_amount
 from riskroute.live.state.archive import archived_state
 from riskroute.live.state.fold import fold_outcome
-from riskroute.live.state.orders import OrderDecision, natural_plan
+from riskroute.live.state.orders import OrderDecision, natural_order_plan
 from riskroute.live.state.trading_state import ParentState, TradingState
 from riskroute.routers.router import FEEDBACK, Router
 
@@ -53,7 +53,7 @@ def decision_view(decision: OrderDecision, instrument: Instrument) -> OrderDecis
     """Return a decision with natural quantities."""
     if instrument.unit == 1:
         return decision
-    return msgspec.structs.replace(decision, plan=natural_plan(decision.plan, instrument))
+    return msgspec.structs.replace(decision, plan=natural_order_plan(decision.plan, instrument))
 
 
 def _order(state: TradingState, parent: ParentState) -> dict[str, Any]:

@@ -87,12 +87,12 @@ def order_id(stream: str, key: str) -> str:
     return "".join([_PAIRS[number >> shift & 1023] for shift in range(70, -1, -10)])
 
 
-def natural_plan(plan: dict[str, Any], instrument: Instrument) -> dict[str, Any]:
+def natural_order_plan(plan: dict[str, Any], instrument: Instrument) -> dict[str, Any]:
     """Return a plan with natural quantities instead of units.
 
     Examples
     --------
-    >>> natural_plan({"order": "a", "take": {"A": 25}}, Instrument(unit="0.01"))
+    >>> natural_order_plan({"order": "a", "take": {"A": 25}}, Instrument(unit="0.01"))
     {'order': 'a', 'take': {'A': Decimal('0.25')}}
     """
     if instrument.unit == 1:
