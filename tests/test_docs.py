@@ -46,6 +46,10 @@ def test_a_page_runs_from_top_to_bottom_and_prints_what_it_says(page: str, tmp_p
             missing = set(lines_of(block)) - set(lines_of(printed))
             assert not missing
             compared += 1
+        elif language == "toml":
+            name = re.match(r"# (\w+\.toml)\n", block)
+            assert name is not None
+            (tmp_path / name[1]).write_text(block)
         elif not language:
             commands = re.findall(r"^riskroute .*", block, flags=re.MULTILINE)
             printed = "".join(run_command(command, tmp_path) for command in commands)
