@@ -11,9 +11,9 @@ from typing import Any
 import polars
 import pytest
 
+from instruments import instrument_of
 from market_files import csv_text, random_messages, refusal, table_columns, visible
 from riskroute.core.errors import DataError, InputError
-from riskroute.core.instrument import Instrument
 from riskroute.market.importing import import_files
 from riskroute.market.readers.reading import ReadingOptions
 from riskroute.market.recordings import RECORD, Recording, RecordingStore
@@ -101,7 +101,7 @@ def test_a_record_with_a_hostile_name_is_refused(tmp_path: Path, name: str, valu
 @both
 def test_symbols_are_renamed_in_every_table(tmp_path: Path, write: Writer) -> None:
     """Two exchanges name one pair differently; the instrument is declared under the common name."""
-    coin = Instrument("BTCUSDT", unit="0.5", quantity="BTC", currency="USDT")
+    coin = instrument_of("BTCUSDT", unit="0.5", quantity="BTC", currency="USDT")
     path = write(tmp_path, table_columns(MESSAGES, 1, symbol="BTC-USDT"))
     (tmp_path / "trades.csv").write_text(
         f"time,venue,symbol,price,size,side\n{table_columns(MESSAGES, 1)['ts_event'][3]},XNAS,BTC-USDT,9.5,2,buy\n"

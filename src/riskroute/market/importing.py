@@ -176,7 +176,7 @@ def _detect_format(path: Path, options: ReadingOptions | None = None) -> str:
         expected = {
             "itch": "be a complete NASDAQ ITCH 5.0 file, raw or gzip",
             "table": "be a Parquet table, as its name says",
-            "": "hold market data (ITCH 5.0, DBN, CSV, Parquet, or Binance depth updates as JSON)",
+            "": "hold market data (ITCH 5.0, DBN, CSV, Parquet, or books and trades as JSON lines)",
         }
         raise error(f"{path} must {expected[claimed]}, was {content}")
     if not csv_members(path):

@@ -144,13 +144,11 @@ class Recording:
 
     @property
     def remarks(self) -> list[str]:
-        """Sentences about dropped levels, gaps, units, time zone and quality."""
+        """Sentences about dropped levels, gaps and quality."""
         times = "once" if self.gaps == 1 else f"{self.gaps:,} times"
         facts = {
             self.cut: bool(self.cut),
             f"Updates of {self.stem} are missing {times}; its book is unknown until the next snapshot.": self.gaps,
-            f"Days of {self.stem} are sessions {self.instrument.session_text}.": bool(self.instrument.hours),
-            f"Days and hours of {self.stem} are in {self.zone} time.": self.zone != TRADING_ZONE,
         }
         notes = [f"{self.stem}: {text}." for text in _remarks_on(self.notes)]
         return [*(sentence for sentence, holds in facts.items() if holds), *notes]

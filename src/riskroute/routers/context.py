@@ -410,7 +410,7 @@ def _instrument(values: dict[str, Any], read: list[dict[str, Any]], quantity: An
     fields |= {name: values.pop(name) for name in _INSTRUMENT_FIELDS if values.get(name) is not None}
     levels = np.array([level for one in read for side in ("bids", "asks") for level in one[side]]).reshape(-1, 2)
     wanted = [float(quantity)] if isinstance(quantity, int | float) else []
-    named = bool({"quantity", "currency"} & set(fields)) or decimal_step(levels[:, 1]) == 1
+    named = bool({"quantity", "currency", "unit"} & set(fields)) or decimal_step(levels[:, 1]) == 1
     fields.setdefault("unit", decimal_step([*levels[:, 1], *wanted]))
     fields.setdefault("tick", min(decimal_step(levels[:, 0]), Instrument.tick))
     found = instrument_from_plain(fields.pop("symbol", ""), fields)

@@ -107,7 +107,9 @@ def test_zones_are_refused_for_files_that_have_their_own(tmp_path: Path) -> None
     assert said == f"omit zone for {ITCH_NAME}, whose days are in America/New_York time; zone was 'UTC'"
 
 
-BERLIN, TOKYO = (instrument_of(symbol, zone=zone) for symbol, zone in (("SAP", "Europe/Berlin"), ("7203", "Asia/Tokyo")))
+BERLIN, TOKYO = (
+    instrument_of(symbol, zone=zone) for symbol, zone in (("SAP", "Europe/Berlin"), ("7203", "Asia/Tokyo"))
+)
 
 
 @pytest.mark.parametrize(

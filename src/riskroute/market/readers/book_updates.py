@@ -26,7 +26,7 @@ _Source = BinanceStream | CaptureFile | EventQuotes | UpdateTable
 
 # Names in the first line of JSON files: a capture's header, quotes of event contracts, and Binance's messages.
 _JSON_NAMES: dict[tuple[str, ...], type[_Source]] = {
-    ("t", "exchange", "format"): CaptureFile,
+    ("t", "exchange", "recorded"): CaptureFile,
     **dict.fromkeys(((("time", "symbol", name)) for name in ("bids", "asks", "changes", "trade")), EventQuotes),
     **dict.fromkeys(((name,) for name in ("lastUpdateId", "e", "data", "result", "B")), BinanceStream),
 }

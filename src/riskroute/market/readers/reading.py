@@ -105,7 +105,9 @@ class ReadingOptions:
             raise InputError(f"venue_names must be distinct, was {', '.join(names.values())}")
         if names and self.venue is not None:
             raise InputError(f"give either venue or venue_names, not both; venue was {self.venue!r}")
-        pairs = instance_of("symbol_names", self.symbol_names, dict, "a dictionary from symbols in the file to new names")
+        pairs = instance_of(
+            "symbol_names", self.symbol_names, dict, "a dictionary from symbols in the file to new names"
+        )
         both = [[as_name("symbol", name, longest=LONGEST_SYMBOL).upper() for name in pair] for pair in pairs.items()]
         object.__setattr__(self, "symbol_names", dict(both))
         if not set(self.symbol_names) <= set(self.symbols):
