@@ -74,7 +74,7 @@ def test_limits_are_converted_to_the_units_of_the_engine() -> None:
         ({"pools": {"A": {}}}, "venues and pools must have different names, both have 'A'"),
         ({"log": {}}, "log must be given exactly one of path and postgres"),
         ({"mode": "paper"}, "mode must be 'live' or 'shadow', was 'paper'"),
-        ({"colour": 1}, "colour must be left out, was 1"),
+        ({"colour": 1}, "unknown field colour, was 1; fields are"),
         ({"limits": {"day_loss": -1}}, r"limits\.day_loss must be greater than 0, was -1"),
         ({"tokens": {"desk": {"hash": "plain", "scopes": ["read"]}}}, r"tokens\.desk\.hash must be sha256: and 64"),
         ({"tokens": {"desk": {"hash": HASHED, "scopes": ["root"]}}}, r"tokens\.desk\.scopes\.0 must be 'trade'"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import threading
@@ -14,10 +15,11 @@ import pytest
 
 from live_logs import MemoryStore
 from live_services import TOKENS, Running, ServiceProcess, order_json, running, service_config, write_config
-from riskroute.core.errors import StateError
+from riskroute.core.errors import OverloadedError, StateError
 from riskroute.live.background import BackgroundThread, RefitWorker
 from riskroute.live.engine import TradingEngine
 from riskroute.live.http.control import ask_service
+from riskroute.live.http.requests import OrderRequest, decode_request
 from riskroute.live.http.views import state_view
 from riskroute.live.log.recovery import verify_log
 from riskroute.live.log.snapshot_writer import SnapshotWriter
@@ -185,6 +187,35 @@ def test_a_router_that_does_not_return_does_not_keep_the_service(
     assert (
         "the engine does not return from a call and is abandoned: the next start recovers from the log" in caplog.text
     )
+
+
+def test_requests_are_refused_while_too_many_wait_for_an_engine_that_does_not_return(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Service, "most_waiting", 3)
+    began, go_on = threading.Event(), threading.Event()
+    service = Service(service_config(tmp_path))
+
+    def hang() -> None:
+        began.set()
+        go_on.wait(LONGEST)
+
+    service.start()
+    try:
+        service.engine.call_soon(hang)
+        assert began.wait(LONGEST)
+        orders = [json.dumps(order_json(f"{number}")).encode() for number in range(5)]
+        answers = [service.submit(decode_request(order, OrderRequest, "an order")) for order in orders]
+        assert [answer.done() for answer in answers] == [False, False, False, True, True]
+        with pytest.raises(OverloadedError, match="the router is overloaded: 3 requests wait; try again"):
+            answers[-1].result()
+        go_on.set()
+        assert [answer.result(LONGEST).parent for answer in answers[:3]] == ["0", "1", "2"]
+        again = service.submit(decode_request(orders[-1], OrderRequest, "an order"))
+        assert again.result(LONGEST).parent == "4"
+    finally:
+        go_on.set()
+        service.close()
 
 
 HANGING = """

@@ -34,6 +34,7 @@ def told(*words: object) -> dict[str, Any]:
     command = [sys.executable, str(SUPPORT / "killed_services.py"), *map(str, words)]
     done = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, check=False)
     assert done.returncode == 0, done.stderr
+    print(done.stderr)  # noqa: T201 - says why a life failed, if the test fails
     found: dict[str, Any] = json.loads(done.stdout)
     return found
 

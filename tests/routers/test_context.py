@@ -111,8 +111,8 @@ def changed(path: str, value: Any) -> dict[str, Any]:
         (
             {"venues": {"<A>": {"bids": [[10.0, 5]]}}},
             {},
-            "venue must be a name of up to 32 letters, digits, spaces or ._-/ that begins with a letter or digit, "
-            "was '<A>'",
+            "venue must be a name of up to 32 letters, digits, spaces or ._-/ that begins with a letter or digit and "
+            "does not end with a space, was '<A>'",
         ),
     ],
 )

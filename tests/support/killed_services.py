@@ -170,7 +170,7 @@ def live(
         while service.engine.state.unsettled and time.monotonic() < end:
             time.sleep(0.001)
         service.engine.flush()
-        if lost := archive_complaint(log, service.engine):
+        if lost := service.engine.failed or archive_complaint(log, service.engine):
             raise RuntimeError(lost)
         return service.engine.state
 
@@ -215,7 +215,9 @@ def complaint(folder: Path, log: Log, state: TradingState, symbol: str = "DEMO",
     accepted = Counter(event.order.key for event in events if isinstance(event, Accepted))
     settled = Counter(event.outcome.parent for event in events if isinstance(event, Settled))
     if state.unsettled or settled != accepted or set(settled.values()) != {1}:
-        return f"not every order was learned once: {dict(settled)} of {dict(accepted)}"
+        waiting = {name: child.status for name, child in state.children.items() if not child.done}
+        found = f"{dict(settled)} of {dict(accepted)}; open children: {waiting}, unsettled: {list(state.unsettled)}"
+        return f"not every order was learned once: {found}, halted: {state.halted!r}"
     if state.halted or state.orphans or state.overfilled or state.corrections:
         return f"trading went wrong: {state.halted}"
     if encode_trading_state(replay_log(log)) != encode_trading_state(state):

@@ -61,7 +61,7 @@ def _route(
         str | None, typer.Option(help="Symbol, for routers trained on several; default: the one in the file.")
     ] = None,
     instruments: Annotated[
-        Path | None, typer.Option(help="Instruments by symbol (.toml), of which the one of the symbol is used.")
+        Path | None, typer.Option(help="Instruments by symbol (.toml); the order uses the one with its symbol.")
     ] = None,
     state: Annotated[Path | None, typer.Option(help="Restore the router from this state (.json).")] = None,
     json: Annotated[Path | None, typer.Option(help="Write the answer to this .json file.")] = None,
@@ -75,7 +75,7 @@ def _route(
     "pools": {"DARK1": {"fee": "0.001 per share"}}, "instrument": {"symbol": "QVEX", "currency": "USD"}}
 
     Prints the child orders and their cost against the mid, fees included. For a quantity that is posted or sent to
-    pools the cost is a range, since the books do not show how many will fill.
+    pools the cost is a range, since the books do not show how much of it will fill.
     Example:
 
     riskroute route books.json --side buy --quantity 500 --router dark-first+sweep
@@ -162,7 +162,7 @@ def _lines(name: str, decision: Decision) -> list[str]:
         "venue": f"taken at {venue}",
         "post": f"posted at {venue} until the deadline, then swept",
     }
-    lines.append(f"What is unfilled or unassigned is {then[rule]}.")
+    lines.append(f"Any unfilled or unassigned quantity is {then[rule]}.")
     size, mid = instrument.quantity_text(context.shares), instrument.price_text(context.mid)
     order = f"{context.side} {size}{f' of {context.symbol}' if context.symbol else ''} at a mid of {mid}"
 

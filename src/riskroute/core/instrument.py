@@ -138,12 +138,12 @@ class Instrument:
 
     @property
     def singular(self) -> str:
-        """What a quantity of 1 is: ``share``, ``contract``, ``BTC``."""
+        """Name of the counted thing in the singular: ``share``, ``contract``, ``BTC``."""
         plural = self.quantity.islower() and self.quantity.endswith("s")
         return self.quantity[:-1] if plural else self.quantity
 
     def order_units(self, quantity: Any, name: str = "quantity", price: float | None = None) -> int:
-        """Return the size of an order in units; refuse one that venues do not accept at a price (default: any).
+        """Return an order's size in units; check lot and minimum and, given a ``price``, the minimum notional value.
 
         >>> Instrument("X", unit="0.001", lot="0.01", quantity="BTC").order_units("0.25")
         250
@@ -224,19 +224,19 @@ class Instrument:
         first = day - dt.timedelta(days=1) if self.hours and opens >= closes else day
         begin, following = (_stamp(first + dt.timedelta(days=k), opens, self.zone) for k in (0, 1))
         end = _stamp(day, closes, self.zone) if self.hours else following
-        # A local time that clocks skip is later than it looks, so a session could reach into the next one.
+        # A local time skipped by a clock change maps to a later instant, so a session could overlap the next one.
         return begin, max(begin, min(end, following))
 
     def session_day(self, stamp: int) -> dt.date:
-        """Return the day of the session that a time (UTC nanoseconds) is in; between sessions, of the next session."""
+        """Return the day of the session that contains ``stamp`` (UTC nanoseconds), or of the next one if none does."""
         day = dt.datetime.fromtimestamp(stamp // _SECOND, ZoneInfo(self.zone)).date()
         return day + dt.timedelta(days=1) if self.hours and stamp >= self.session(day)[1] else day
 
     def session_hours(self, day: dt.date, first: dt.time | None, last: dt.time | None) -> tuple[int, int]:
         """Return local hours of a session day in UTC nanoseconds, cut to the session.
 
-        None stands for the opening or the close. In a session that begins on the day before, times from its opening on
-        are those of that evening. A ``last`` of 00:00 is the midnight after ``first``.
+        None stands for the opening or the close. In a session that begins on the day before, times at or after the
+        opening are on that day. A ``last`` of 00:00 is the midnight after ``first``.
 
         >>> future = Instrument("ES", zone="UTC", hours="18:00-17:00")
         >>> begin, end = future.session_hours(dt.date(2024, 1, 9), dt.time(20), dt.time(2))
@@ -302,7 +302,7 @@ def named_after_symbol(one: Instrument) -> Instrument:
 
 
 def instrument_from_plain(symbol: str, values: Any, where: str = "") -> Instrument:
-    """Build an instrument from plain values by field name; errors name ``symbol`` and ``where`` the values are from."""
+    """Build an instrument from plain values by field name; errors name ``symbol``, then ``where``, the source."""
     place = f"instrument {symbol}{where}"
     known = [item.name for item in dataclasses.fields(Instrument)]
     if not isinstance(values, Mapping):
@@ -328,7 +328,7 @@ def load_instruments(path: str | os.PathLike[str]) -> dict[str, Instrument]:
 
 
 def decimal_step(values: Any, largest: Decimal = Decimal(1)) -> Decimal:
-    """Return the largest power of ten, from 1e-12 to ``largest``, of which all finite values are multiples.
+    """Return the largest power of ten, from 1e-12 to ``largest``, that divides all finite values.
 
     >>> str(decimal_step([3.0, 0.25])), str(decimal_step([100.0])), str(decimal_step([0.1 + 0.2]))
     ('0.01', '1', '0.1')
@@ -373,7 +373,7 @@ def decimal_text(value: Decimal, separator: str = ",") -> str:
 
 
 def natural_text(quantity: Decimal | float) -> str:
-    """Return a natural quantity without its name.
+    """Return a natural quantity as a number in text, without its unit.
 
     >>> natural_text(1000.0), natural_text(0.1 + 0.2)
     ('1,000', '0.3')
@@ -391,7 +391,7 @@ def each_named(instruments: Iterable[Instrument], quantity: float) -> str:
 
 
 def plain_number(value: Decimal) -> int | float:
-    """Return a decimal as the number that JSON shows: an integer if it is one.
+    """Return a decimal as a JSON number: an integer if it is whole, otherwise a float.
 
     >>> plain_number(Decimal("1000")), plain_number(Decimal("0.25"))
     (1000, 0.25)

@@ -1,9 +1,9 @@
 """Conversion of records to plain JSON values and back, with type checks.
 
 A record is a frozen dataclass or a msgspec struct. Its fields may be numbers, strings, dates, tuples, lists,
-dictionaries, NumPy arrays, records, and unions of these. A tuple becomes a list, a date and a decimal text, an array
-``{"array": nested lists, "dtype": ..., "shape": ...}``, since nested lists do not give the shape of an empty array.
-Floats are exact. NaN and infinities remain floats, which Python's `json` writes and reads.
+dictionaries, NumPy arrays, records, and unions of these. Tuples become lists; dates and decimals become strings. An
+array becomes ``{"array": nested lists, "dtype": ..., "shape": ...}``: lists do not give the shape of an empty array.
+Floats are restored exactly. NaN and infinities remain floats, which Python's `json` writes and reads.
 """
 
 from __future__ import annotations
@@ -75,8 +75,8 @@ def _explain(error: msgspec.ValidationError, value: Any, what: str) -> str:
         return f"{path or what} must be {expected}, was {_value_at(value, path, found[2])}"
     if found := re.fullmatch(r"Expected `(int|float)` ([<>]=?) (.+)", text):
         return f"{path or what} must be {found[2]} {float(found[3]):g}, was {_value_at(value, path, 'number')}"
-    if found := re.fullmatch(r"Expected `array` of length [<>]= (\d+)", text):
-        return f"{path or what} must have {found[1]} values"
+    if found := re.fullmatch(r"Expected `array` of length ([<>])= (\d+)", text):
+        return f"{path or what} must have at {'least' if found[1] == '>' else 'most'} {found[2]} values"
     return f"{path}: {text}" if path else text
 
 
@@ -92,7 +92,7 @@ _EXPECTED = {
 
 
 def _value_at(value: Any, path: str, type_name: str) -> str:
-    """Return the entry at a path such as ``orders[0].shares`` as text; its type if the path has an unknown key."""
+    """Return the entry at a path such as ``orders[0].shares`` as text, or its type if the path has an unknown key."""
     for name, index in re.findall(r"(\w+)|\[(\d+|\.\.\.)\]", path):
         if index == "..." or (name and not isinstance(value, Mapping)):
             return f"of type {type_name}"
@@ -123,7 +123,7 @@ def _decode(kind: Any, value: Any) -> NDArray[Any]:
     if (get_origin(kind) or kind) is not np.ndarray:
         raise NotImplementedError(f"cannot deserialise {kind}")
     if not isinstance(value, dict) or value.keys() != {"array", "dtype", "shape"}:
-        raise InputError(f"an array must have array, dtype and shape, was {shown(value)}")
+        raise InputError(f"an array must have the fields array, dtype and shape, was {shown(value)}")
     annotated = get_args(get_args(kind)[1])[0] if get_args(kind) else Any
     types = {name: getattr(np, name) for name in ("int64", "float64")} | {"bool": np.bool_}
     dtype = types.get(value["dtype"]) if isinstance(value["dtype"], str) else None
@@ -138,7 +138,7 @@ def _decode(kind: Any, value: Any) -> NDArray[Any]:
     if dtype is np.bool_:
         flags = np.asarray(value["array"])
         if flags.dtype != np.bool_ or list(flags.shape) != shape:
-            raise InputError(f"array must be true or false in shape {shape}, was {shown(value['array'])}")
+            raise InputError(f"array must be booleans of shape {shape}, was {shown(value['array'])}")
         return flags
     return exact_array("array", value["array"], dtype, tuple(shape))
 

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from riskroute.core.errors import HaltedError, InputError, LeaseError, StateError
+from riskroute.core.errors import HaltedError, InputError, LeaseError, OverloadedError, StateError
 from riskroute.live.background import BackgroundThread, RefitWorker
 from riskroute.live.config import LiveConfig
 from riskroute.live.engine import TradingEngine, new_engine_answer
@@ -43,6 +43,7 @@ class Service:
 
     belief_seconds = 2.0  # between computations of the beliefs about venues, which take long
     patience = 10.0  # seconds to wait in `close` for orders in the queue; each takes milliseconds
+    most_waiting = 10_000  # calls and reports in the queue; otherwise a stuck engine would let them fill memory
 
     def __init__(
         self,
@@ -198,6 +199,8 @@ class Service:
 
         if self._closing.is_set():
             answer.set_exception(HaltedError("the service is stopping"))
+        elif (waiting := self.engine.queue_length) >= self.most_waiting:
+            answer.set_exception(OverloadedError(f"the router is overloaded: {waiting:,} requests wait; try again"))
         else:
             self.engine.call_soon(run, key)
         return answer

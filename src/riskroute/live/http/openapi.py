@@ -51,7 +51,7 @@ _REFUSALS = {
     "409": "The key belongs to another order, or the request does not fit the current state.",
     "413": "The body is too large.",
     "422": "The request is invalid or exceeds a limit; quotes may be stale, or the symbol unknown.",
-    "503": "Trading is halted, the router is not ready, or too many event streams are open.",
+    "503": "Trading is halted, the router is not ready or overloaded, or too many event streams are open.",
 }
 
 
