@@ -12,6 +12,7 @@ import dataclasses
 import datetime as dt
 import json
 import os
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
@@ -286,6 +287,19 @@ class Instrument:
         hours = f"session {self.hours}" if self.hours else "days from midnight"
         parts += [f"amounts in {self.currency}", f"{hours} {self.zone}", f"order protection {self.protection}"]
         return f"{self.symbol or 'instrument'}: {', '.join(parts)}."
+
+
+def named_after_symbol(one: Instrument) -> Instrument:
+    """Return an instrument with quantity and currency named after a symbol such as BTCUSDT or XBT/USD, else unknown.
+
+    >>> found = named_after_symbol(Instrument("ETH-BTC"))
+    >>> found.quantity, found.currency, named_after_symbol(Instrument("SAP")).currency
+    ('ETH', 'BTC', 'unknown currency')
+    """
+    money = "USDT|USDC|FDUSD|BUSD|TUSD|DAI|USD|EUR|GBP|JPY|BTC|ETH|BNB"
+    pair = re.fullmatch(rf"([A-Z0-9]{{2,10}}?)[-/_]?({money})", one.symbol.upper())
+    counted, currency = pair.groups() if pair else ("units", "unknown currency")
+    return dataclasses.replace(one, quantity=counted, currency=currency)
 
 
 def instrument_from_plain(symbol: str, values: Any, where: str = "") -> Instrument:
