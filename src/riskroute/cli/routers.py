@@ -374,8 +374,8 @@ def _headroom(
     risk: Annotated[
         list[str] | None,
         typer.Option(
-            help="Risk profile: cheapest, balanced, or kappa in bps per squared bp; repeat for more; default: cheapest, "
-            "balanced and 0.2."
+            help="Risk profile: cheapest, balanced, or kappa in bps per squared bp; repeat for more; default: "
+            "cheapest, balanced and 0.2."
         ),
     ] = None,
     orders: Annotated[int, typer.Option(help="Orders per day.")] = 200,
