@@ -73,8 +73,8 @@ def _explained(model: type[BaseModel], error: ValidationError) -> str:
     if first["loc"][-1] == "[key]":
         field = f"name in {'.'.join(map(str, first['loc'][:-2]))}"
     if first["type"] == "extra_forbidden":
-        known = f": fields are {', '.join(model.model_fields)}" if len(first["loc"]) == 1 else ""
-        return f"{field} must be left out, was {shown(first['input'])}{known}"
+        known = f"; fields are {', '.join(model.model_fields)}" if len(first["loc"]) == 1 else ""
+        return f"unknown field {field}, was {shown(first['input'])}{known}"
     if first["type"] == "too_short":
         return f"{field} must have at least one value, was []"
     if first["type"] == "missing":

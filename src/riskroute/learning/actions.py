@@ -151,8 +151,8 @@ class ActionSet(ABC):
     dim : int
         Length of a feature vector.
     coordinates : int
-        Number of free coordinates of the features: `dim`, or fewer if the features are functions of fewer numbers
-        (those of a split are functions of one number per slot).
+        Number of free coordinates of the features: `dim`, or fewer if the features are functions of fewer numbers (a
+        split's features are functions of one number per slot).
     """
 
     dim: int
@@ -400,5 +400,6 @@ def _check_small(features: Floats) -> None:
     small = np.flatnonzero((size > 0) & (size < 1 / LARGEST))
     if len(small):
         raise InputError(
-            f"columns of features must be 0 or reach {1 / LARGEST:g}, was up to {size[small[0]]:g} in column {small[0]}"
+            f"columns of features must be 0 or have an entry of at least {1 / LARGEST:g} in magnitude, "
+            f"had at most {size[small[0]]:g} in column {small[0]}"
         )

@@ -201,7 +201,7 @@ class Tickets:
             self._conclude()
 
     def _conclude(self) -> None:
-        """Learn from the rewards received; mark open tickets as those of an earlier plan."""
+        """Learn from the rewards received; mark open tickets as belonging to an earlier plan."""
         plan = self.policy.pending
         back = [k for k, tally in enumerate(self._tallies) if tally.count]
         actions = [] if plan is None or not back else [plan.actions[back]]

@@ -132,7 +132,7 @@ def split_actions(shares: int, slots: int, *, scale: float | None = None) -> Spl
     ([[0, 2], [1, 1], [2, 0]], [0.224, 0.224, 0.224, 0.224])
     """
     splits = list_splits(shares, slots)
-    # the largest norm is that of the whole order in one slot
+    # the whole order in one slot has the largest norm
     scale = math.hypot(shares, shares**2) if scale is None else real_number("scale", scale, above=0)
     amounts = splits.astype(np.float64)
     listed = SplitList(np.hstack([amounts, amounts**2]) / scale, coordinates=slots, handles=splits)
