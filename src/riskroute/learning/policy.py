@@ -164,7 +164,7 @@ class Policy(ABC):
         """End the current plan and learn from the rounds actually played, if any.
 
         `learn` and `update` require exactly the planned rounds. If decisions are concurrent, rewards may arrive late or
-        never, or belong to other actions than planned; see `riskroute.learning.tickets`.
+        never, or belong to actions other than the planned ones; see `riskroute.learning.tickets`.
         """
         if self.partial:
             raise StateError("the current plan is played round by round: finish it with update()")
