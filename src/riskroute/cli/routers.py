@@ -373,6 +373,9 @@ def _headroom(
     ] = None,
     orders: Annotated[int, typer.Option(help="Orders per day.")] = 200,
     fees: options.Fees = None,
+    instruments: options.Instruments = None,
+    protection: options.Protection = None,
+    queue: options.Queue = None,
     seed: options.Seed = 0,
     kept: options.Kept = Path("out/days"),
     json: Annotated[Path | None, typer.Option(help="Write the table to this .json file.")] = None,
@@ -393,11 +396,12 @@ def _headroom(
     from riskroute.study.play import PlayCache
 
     sizes, waits, prices = tuple(quantity or SIZES), tuple(horizon or HORIZONS), tuple(kappa or KAPPAS)
-    config, backend, found = BacktestConfig(orders=orders, hours=hours, seed=seed), Backend(), []
+    config = BacktestConfig(orders=orders, hours=hours, seed=seed, protection=protection, queue=queue)
+    backend, found = Backend(), []
     names = market or ["paper", "comparable", "dark"]
     with show_progress(len(names) * len(sizes) * len(waits) * len(prices), "cases") as progress:
         for name in names:
-            ready = _market_days(name, symbol, days, seed, config.clock_hours, kept, fees, backend)
+            ready = _market_days(name, symbol, days, seed, config.clock_hours, kept, fees, backend, instruments)
             found += market_headroom(
                 *(name, ready, config),
                 sizes=sizes,
