@@ -236,8 +236,8 @@ class Instrument:
     def session_hours(self, day: dt.date, first: dt.time | None, last: dt.time | None) -> tuple[int, int]:
         """Return local hours of a session day in UTC nanoseconds, cut to the session.
 
-        None stands for the opening or the close. In a session that begins on the day before, times at or after the
-        opening are on that day. A ``last`` of 00:00 is the midnight after ``first``.
+        Default of ``first``: the opening; of ``last``: the close. In a session that begins on the day before, times at
+        or after the opening are on that day. A ``last`` of 00:00 is the midnight after ``first``.
 
         >>> future = Instrument("ES", zone="UTC", hours="18:00-17:00")
         >>> begin, end = future.session_hours(dt.date(2024, 1, 9), dt.time(20), dt.time(2))
@@ -374,7 +374,7 @@ def decimal_text(value: Decimal, separator: str = ",") -> str:
 
 
 def natural_text(quantity: Decimal | float) -> str:
-    """Return a natural quantity as a number in text, without its unit.
+    """Format a natural quantity without the name of the counted thing.
 
     >>> natural_text(1000.0), natural_text(0.1 + 0.2)
     ('1,000', '0.3')
