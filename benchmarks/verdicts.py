@@ -18,6 +18,7 @@ import numpy as np
 import polars as pl
 
 from riskroute.core.text import TextTable
+from riskroute.routers.risk import RiskProfile
 from riskroute.simulation.backends import Backend
 from riskroute.study.candidates import CLAIRVOYANT, Candidate
 from riskroute.study.costs import objective_cost
@@ -104,7 +105,7 @@ def _recommendations(cell: Cell, folder: Path) -> tuple[Counter[str], int, DayTa
         key = f"{candidate.label} {candidate.parameters}"
         if key not in costs:
             orders = play_routers([candidate], unseen, config, backend=backend, cache=cache).orders
-            costs[key] = objective_cost(orders.filter("judged"), config.kappa)
+            costs[key] = objective_cost(orders.filter("judged"), config.risk.kappa)
         return costs[key]
 
     uses, bad = Counter[str](), 0
@@ -138,11 +139,11 @@ def _played(days: list[MarketDay], study: Study, backend: Backend, cache: PlayCa
 
 def _placebos(played: DayTables, cell: Cell, layout: str) -> int:
     """Return in how many placebo runs a router was recommended."""
-    kappa = Study().config.kappa
-    return sum(_placebo(played, cell, layout, np.random.default_rng([7, run]), kappa) for run in range(RUNS))
+    risk = Study().config.risk
+    return sum(_placebo(played, cell, layout, np.random.default_rng([7, run]), risk) for run in range(RUNS))
 
 
-def _placebo(played: DayTables, cell: Cell, layout: str, rng: np.random.Generator, kappa: float) -> bool:
+def _placebo(played: DayTables, cell: Cell, layout: str, rng: np.random.Generator, risk: RiskProfile) -> bool:
     """Return whether a router is recommended after the routers have exchanged their names at random.
 
     With ``days`` they exchange them by day, and half of 16 days are for training. With ``blocks`` they exchange them by
@@ -179,10 +180,10 @@ def _placebo(played: DayTables, cell: Cell, layout: str, rng: np.random.Generato
     new = {"router": "new_router", "day": "new_day", "number": "new_number"}
     fills = played.fills.join(moved.select(*KEY, *new.values()), on=KEY, maintain_order="left")
     tables = DayTables(moved.with_columns(**_columns(new)), played.children, fills.with_columns(**_columns(new)))
-    bar = choose_benchmark(tables.orders, names, pools="dark-first+sweep" in names, horizon=cell[2], kappa=kappa)
-    found = compare_routers(tables, bar, {}, kappa=kappa, joint=False)
+    bar = choose_benchmark(tables.orders, names, pools="dark-first+sweep" in names, horizon=cell[2], risk=risk)
+    found = compare_routers(tables, bar, {}, risk=risk, joint=False)
     training = tables.orders.filter(~pl.col("judged"))
-    return found.choice_reason(choose_router(training_objectives(training, kappa), bar)) == "beats"
+    return found.choice_reason(choose_router(training_objectives(training, risk.kappa), bar)) == "beats"
 
 
 def _exchanged(names: list[str], count: int, rng: np.random.Generator) -> list[list[str]]:

@@ -20,9 +20,9 @@ from riskroute.core.errors import StateError
 from riskroute.live.engine import TradingEngine
 from riskroute.live.log.interface import LogEntry, LogHead
 from riskroute.live.service import Service
+from riskroute.live.state.amounts import NANO
 from riskroute.live.state.archive import archive_settled
-from riskroute.live.state.events import Accepted
-from riskroute.live.state.orders import NANO
+from riskroute.live.state.events import AcceptedEvent
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +36,7 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 def accepted(up: Running) -> list[str]:
     assert up.store is not None
     events = stored_events(up.store)
-    return [event.order.key for event in events if isinstance(event, Accepted)]
+    return [event.order.key for event in events if isinstance(event, AcceptedEvent)]
 
 
 def sentence(answer: Any) -> str:

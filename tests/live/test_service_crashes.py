@@ -21,7 +21,7 @@ from live_logs import ENVIRONMENT, LONG
 from live_services import ServiceProcess, order_json, write_config
 from riskroute.live.log.recovery import replay_log
 from riskroute.live.log.sqlite import SqliteLog
-from riskroute.live.state.orders import NANO
+from riskroute.live.state.amounts import NANO
 
 pytestmark = pytest.mark.crash
 

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import dataclasses
 import datetime as dt
+import json
 import os
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -234,8 +236,8 @@ class Instrument:
     def session_hours(self, day: dt.date, first: dt.time | None, last: dt.time | None) -> tuple[int, int]:
         """Return local hours of a session day in UTC nanoseconds, cut to the session.
 
-        None stands for the opening or the close. In a session that begins on the day before, times at or after the
-        opening are on that day. A ``last`` of 00:00 is the midnight after ``first``.
+        Default of ``first``: the opening; of ``last``: the close. In a session that begins on the day before, times at
+        or after the opening are on that day. A ``last`` of 00:00 is the midnight after ``first``.
 
         >>> future = Instrument("ES", zone="UTC", hours="18:00-17:00")
         >>> begin, end = future.session_hours(dt.date(2024, 1, 9), dt.time(20), dt.time(2))
@@ -285,6 +287,19 @@ class Instrument:
         hours = f"session {self.hours}" if self.hours else "days from midnight"
         parts += [f"amounts in {self.currency}", f"{hours} {self.zone}", f"order protection {self.protection}"]
         return f"{self.symbol or 'instrument'}: {', '.join(parts)}."
+
+
+def named_after_symbol(one: Instrument) -> Instrument:
+    """Return an instrument with quantity and currency named after a symbol such as BTCUSDT or XBT/USD, else unknown.
+
+    >>> found = named_after_symbol(Instrument("ETH-BTC"))
+    >>> found.quantity, found.currency, named_after_symbol(Instrument("SAP")).currency
+    ('ETH', 'BTC', 'unknown currency')
+    """
+    money = "USDT|USDC|FDUSD|BUSD|TUSD|DAI|USD|EUR|GBP|JPY|BTC|ETH|BNB"
+    pair = re.fullmatch(rf"([A-Z0-9]{{2,10}}?)[-/_]?({money})", one.symbol.upper())
+    counted, currency = pair.groups() if pair else ("units", "unknown currency")
+    return dataclasses.replace(one, quantity=counted, currency=currency)
 
 
 def instrument_from_plain(symbol: str, values: Any, where: str = "") -> Instrument:
@@ -359,7 +374,7 @@ def decimal_text(value: Decimal, separator: str = ",") -> str:
 
 
 def natural_text(quantity: Decimal | float) -> str:
-    """Return a natural quantity as a number in text, without its unit.
+    """Format a natural quantity without the name of the counted thing.
 
     >>> natural_text(1000.0), natural_text(0.1 + 0.2)
     ('1,000', '0.3')
@@ -419,3 +434,30 @@ def _stamp(day: dt.date, moment: dt.time, zone: str) -> int:
 
 
 SHARES = Instrument()  # default instrument: shares of an unknown symbol, without order protection
+
+
+@lru_cache(4096)
+def instrument_terms(instrument: Instrument) -> str:
+    """Return the terms of an instrument, with which its orders are logged: JSON of the fields without their default."""
+    default, values = Instrument().to_json(), instrument.to_json() | {"symbol": ""}
+    default["lot"] = values["unit"]
+    terms = {name: value for name, value in values.items() if value != default[name]}
+    return json.dumps(terms, separators=(",", ":")) if terms else ""
+
+
+@lru_cache(4096)
+def instrument_from_terms(symbol: str, terms: str) -> Instrument:
+    """Return the instrument of a symbol with these terms."""
+    return Instrument(symbol, **json.loads(terms or "{}"))
+
+
+def natural_quantity(instrument: Instrument, units: int) -> Decimal:
+    """Return a number of units as a natural quantity, without trailing zeros or an exponent above 0.
+
+    Examples
+    --------
+    >>> natural_quantity(Instrument(unit=10), 3), natural_quantity(Instrument(unit="0.01"), 30)
+    (Decimal('30'), Decimal('0.3'))
+    """
+    quantity = (units * instrument.unit).normalize()
+    return quantity if quantity.as_tuple().exponent <= 0 else Decimal(int(quantity))  # type: ignore[operator]  # finite

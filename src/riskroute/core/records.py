@@ -13,6 +13,7 @@ import math
 import re
 from collections.abc import Mapping
 from decimal import Decimal
+from functools import lru_cache
 from typing import Annotated, Any, TypeVar, get_args, get_origin
 
 import msgspec
@@ -23,7 +24,7 @@ from riskroute.core.errors import DataError, InputError
 from riskroute.core.text import shown
 from riskroute.core.validation import exact_array
 
-Record = TypeVar("Record")
+_Kind = TypeVar("_Kind")
 
 # numbers whose range `from_plain` checks
 NonNegative = Annotated[float, msgspec.Meta(ge=0)]
@@ -36,7 +37,7 @@ def to_plain(value: Any) -> Any:
     return _tuples_as_lists(msgspec.to_builtins(value, enc_hook=_encode, builtin_types=(Decimal,)))
 
 
-def from_plain(kind: type[Record], value: Any, what: str = "the record") -> Record:
+def from_plain(kind: type[_Kind], value: Any, what: str = "the record") -> _Kind:
     """Return a record of type ``kind`` from plain values; errors name the path and the expected type.
 
     Fields with a default may be missing; unknown fields raise `DataError`. ``what`` names the whole value in errors.
@@ -157,3 +158,34 @@ def _refuse_unknown_fields(record: Any, plain: Any, path: str, what: str) -> Non
     elif isinstance(record, list | tuple):
         for place, (item, part) in enumerate(zip(record, plain, strict=True)):
             _refuse_unknown_fields(item, part, f"{path}[{place}]", what)
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
+    """Base class of all records, which the garbage collector skips because they have no reference cycles."""
+
+
+def encode_record(value: Any) -> bytes:
+    """Encode records as msgpack, or as JSON if a number exceeds 64 bits, which msgpack cannot hold.
+
+    Examples
+    --------
+    >>> encode_record([2**64]), decode_record(encode_record([2**64]), list[int])
+    (b'[18446744073709551616]', [18446744073709551616])
+    """
+    try:
+        return msgspec.msgpack.encode(value)
+    except OverflowError:
+        return msgspec.json.encode(value)
+
+
+def decode_record(body: bytes, kind: type[_Kind]) -> _Kind:
+    """Decode what `encode_record` encoded; raise `msgspec.MsgspecError` if that fails."""
+    msgpack, json = _decoders(kind)  # type: ignore[arg-type]  # types are hashable
+    # in msgpack, these bytes are integers, never records or lists
+    found: _Kind = (json if body[:1] in (b"{", b"[") else msgpack).decode(body)
+    return found
+
+
+@lru_cache
+def _decoders(kind: Any) -> tuple[msgspec.msgpack.Decoder[Any], msgspec.json.Decoder[Any]]:
+    return msgspec.msgpack.Decoder(kind), msgspec.json.Decoder(kind)

@@ -66,7 +66,7 @@ def fit_belief(
 
 
 def fit_vague_information(features: Matrix, weights: Vector, rewards: float) -> Matrix:
-    """Return the information of ``rewards`` unit-variance rewards of a design: rows ``(n, dim)``, weights ``(n,)``."""
+    """Return the information of ``rewards`` unit-variance rewards, allocated to the rows of ``features`` by weight."""
     features = finite_array("features", features, ndim=2)
     information: Matrix = rewards * (features * weights[:, None]).T @ features
     size = float(np.trace(information)) / len(information)
@@ -126,7 +126,7 @@ def _typical_variance(
     found = squares / freedom if freedom > 0.5 else 0.0
     # squared errors below this fraction of squared rewards are rounding errors
     found = found if found > 1e-20 * size else 0.0
-    # smallest variance that can be squared and divided by
+    # squares of smaller variances are too small to divide by
     return next(choice for choice in (found, prior, base_variance, size, unit, 1.0) if choice > 1e-75)
 
 

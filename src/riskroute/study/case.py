@@ -358,7 +358,7 @@ def play_case(
     )
     found, orders = result.comparison, result.tables.orders
     training = held_out_orders(candidates, orders, days, asked, backend=backend, cache=cache)
-    objectives = training_objectives(training, config.kappa)
+    objectives = training_objectives(training, config.risk.kappa)
     chosen = choose_router(objectives, found.bar)
     reason = found.choice_reason(chosen)
     use = chosen if reason == "beats" else found.bar

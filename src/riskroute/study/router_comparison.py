@@ -16,6 +16,7 @@ from riskroute.core.arrays import Vector
 from riskroute.core.errors import InputError
 from riskroute.core.seeding import seed_stream
 from riskroute.core.text import TextTable, fixed_text, interval_text, words_list
+from riskroute.routers.risk import RiskProfile
 from riskroute.study.candidates import BENCHMARKS, CLAIRVOYANT
 from riskroute.study.costs import objective_cost, order_costs_bps, volume_fractions
 from riskroute.study.day_tables import DayTables, notional
@@ -217,7 +218,7 @@ class RouterComparison:
 
 
 def choose_benchmark(
-    orders: polars.DataFrame, names: Sequence[str], *, pools: bool, horizon: float, kappa: float
+    orders: polars.DataFrame, names: Sequence[str], *, pools: bool, horizon: float, risk: RiskProfile
 ) -> str:
     """Return the benchmark rule for a deadline of ``horizon`` seconds.
 
@@ -229,7 +230,7 @@ def choose_benchmark(
     known = [name for name in BENCHMARKS if name in names]
     training = orders.filter(~polars.col("judged"))
     rows = training if training.height else orders
-    return min(known, key=lambda name: objective_cost(rows.filter(polars.col("router") == name), kappa))
+    return min(known, key=lambda name: objective_cost(rows.filter(polars.col("router") == name), risk.kappa))
 
 
 def training_objectives(training: polars.DataFrame, kappa: float) -> dict[str, float]:
@@ -262,7 +263,7 @@ def compare_routers(
     bar: str,
     feedback: dict[str, str],
     *,
-    kappa: float,
+    risk: RiskProfile,
     impact: float = 0.0,
     seed: int = 0,
     queues: QueueEstimate | None = None,
@@ -273,7 +274,7 @@ def compare_routers(
     judged = polars.col("judged")
     if tables.orders.filter(judged)["quantity"].n_unique() > 1:
         raise InputError("tables must hold orders of one size, since costs of several sizes are not comparable")
-    orders = _with_objective(order_costs_bps(tables.orders.filter(judged), impact), kappa)
+    orders = _with_objective(order_costs_bps(tables.orders.filter(judged), impact), risk.kappa)
     names = orders["router"].unique(maintain_order=True).to_list()
     others = [name for name in names if name != bar]
     measures = ["cost_bps", "objective_bps"]
@@ -292,7 +293,7 @@ def compare_routers(
     for name in names:
         mine, own = orders.filter(polars.col("router") == name), resamples.difference(costs[name])
         pairs = paired.get(name), paired_objective.get(name)
-        results[name] = _router_result(mine, filled[name], own, *pairs, feedback.get(name, ""), kappa, impact)
+        results[name] = _router_result(mine, filled[name], own, *pairs, feedback.get(name, ""), risk.kappa, impact)
     days = wide["day"].unique()
     there = tables.orders.filter(polars.col("day").is_in(days.implode()))
     part = float(there.select(judged.mean()).item())

@@ -48,7 +48,7 @@ def _fit_static(days: Sequence[MarketDay], config: BacktestConfig) -> Candidate:
     ])  # fmt: skip
 
     def fit(kept: Flags) -> Candidate:
-        return Candidate("static", "static", _best_split(costs[kept], fills[kept], names, pools, config.kappa))
+        return Candidate("static", "static", _best_split(costs[kept], fills[kept], names, pools, config.risk.kappa))
 
     return _with_held_out(fit, folds)
 
@@ -212,7 +212,7 @@ def _fit_static_sweep(
     folds = [_folds(known[symbol, day], training, np.array([number]), count) for symbol, day, number in rows]
 
     def fit(kept: Flags) -> Candidate:
-        values = [objective_cost(orders.filter(kept), config.kappa) for orders in played]
+        values = [objective_cost(orders.filter(kept), config.risk.kappa) for orders in played]
         return Candidate("static+sweep", "static+sweep", candidates[int(np.argmin(values))].parameters)
 
     return _with_held_out(fit, np.concatenate(folds))
