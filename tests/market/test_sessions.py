@@ -22,7 +22,7 @@ from riskroute.market import importing, recordings
 from riskroute.market.calibration import calibrate
 from riskroute.market.clock import TimeWindow
 from riskroute.market.importing import import_files
-from riskroute.market.readers.reading import ReaderPart, ReadingOptions, label_reading_rows, to_snapshots
+from riskroute.market.readers.reading import ReaderPart, ReadingOptions, label_reading_rows, reading_snapshots
 from riskroute.market.recordings import Recording, RecordingStore
 from riskroute.market.schema import TIME
 from riskroute.market.session_cut import SessionCut
@@ -51,7 +51,7 @@ def books(rows: list[Row], *, first: int = 0) -> polars.DataFrame:
     }
     for name, values in (("bid", [row.bid for row in rows]), ("ask", [row.ask for row in rows])):
         columns |= {f"{name}_px_00": values, f"{name}_sz_00": [5.0 if price else 0.0 for price in values]}
-    return to_snapshots(label_reading_rows(polars.DataFrame(columns, strict=False), "X", "ES"), 1, fractional=True)
+    return reading_snapshots(label_reading_rows(polars.DataFrame(columns, strict=False), "X", "ES"), 1, fractional=True)
 
 
 def naive_session(one: Instrument, day: dt.date) -> tuple[int, int]:

@@ -24,12 +24,12 @@ from riskroute.market.price_keys import NO_PRICE, price_key, price_keys
 from riskroute.market.queue_models import (
     DEFAULT_QUEUE_MODEL,
     QueueModel,
-    QueueSide,
-    QueueTrades,
-    displayed_before,
-    follow_queue,
-    match_queue_trades,
-    queue_side,
+    QueueModelSide,
+    QueueModelTrades,
+    follow_queue_model,
+    match_queue_model_trades,
+    queue_model_displayed,
+    queue_model_side,
 )
 from riskroute.market.schema import EVENT_SCHEMA
 
@@ -204,7 +204,7 @@ def _coded_events(events: polars.DataFrame, direction: int, end: int) -> polars.
             raise DataError(f"events must be sorted by {name}")
     parts = events["size"].filter(events["size"] % 1 != 0)
     if len(parts):
-        raise DataError(f"sizes of events must be whole numbers of units, was {parts[0]}; use `unit_table`")
+        raise DataError(f"sizes of events must be whole numbers of units, was {parts[0]}; use `recording_in_units`")
     codes = polars.Enum(["A", "C", "F", "M", "arrive", "T"])  # in the order of ACTION
     coded = events.select(
         polars.col("ts_event").cast(polars.Int64).alias("stamp"),
@@ -259,10 +259,10 @@ def _public_trades(
         return _PublicTrades(empty, empty, empty)
     stamps, sequences, prices, sizes = np.concatenate(whole, axis=1)
     rows = first + np.searchsorted(books.sequences[first:last], sequences)
-    return _as_public_trades(books, venue, direction, QueueTrades(stamps, rows, direction * prices, sizes))
+    return _as_public_trades(books, venue, direction, QueueModelTrades(stamps, rows, direction * prices, sizes))
 
 
-def _as_public_trades(books: DayBooks, venue: int, direction: int, trades: QueueTrades) -> _PublicTrades:
+def _as_public_trades(books: DayBooks, venue: int, direction: int, trades: QueueModelTrades) -> _PublicTrades:
     """Return trades by time, with the shares displayed at their price before the first snapshot that reflects them."""
     order = np.lexsort((trades.rows, direction * trades.prices, trades.stamps))
     stamps, rows, prices, sizes = (column[order] for column in trades)
@@ -270,7 +270,7 @@ def _as_public_trades(books: DayBooks, venue: int, direction: int, trades: Queue
     begins[1:] = (np.diff(stamps) != 0) | (np.diff(prices) != 0)
     starts = np.flatnonzero(begins)
     totals = np.add.reduceat(sizes, starts) if len(starts) else sizes
-    shown = displayed_before(queue_side(books, venue, direction), rows[starts], prices[starts])
+    shown = queue_model_displayed(queue_model_side(books, venue, direction), rows[starts], prices[starts])
     return _PublicTrades(stamps[starts], totals.astype(np.int64), shown)
 
 
@@ -292,7 +292,7 @@ def _lacks_order_ids(events: polars.DataFrame) -> bool:
     return "T" in executed["action"] and not (executed["order_id"] > 0).any()
 
 
-def _queue_trades(books: DayBooks, venue: int, direction: int, events: polars.DataFrame) -> QueueTrades:
+def _queue_trades(books: DayBooks, venue: int, direction: int, events: polars.DataFrame) -> QueueModelTrades:
     """Code the trades with the asks (``direction`` 1) or bids (-1) of a venue, and match them to its snapshots."""
     coded = _coded_events(events, 1, 2**62).filter(
         polars.col("action").is_in([ACTION.execute, ACTION.trade]),
@@ -305,7 +305,9 @@ def _queue_trades(books: DayBooks, venue: int, direction: int, events: polars.Da
     some = np.flatnonzero(ours | unknown)
     near = _near_side(books, venue, direction, stamps[some], prices[some])
     some = some[ours[some] | near]
-    return match_queue_trades(queue_side(books, venue, direction), stamps[some], direction * prices[some], sizes[some])
+    return match_queue_model_trades(
+        queue_model_side(books, venue, direction), stamps[some], direction * prices[some], sizes[some]
+    )
 
 
 class QueueReplay:
@@ -335,9 +337,9 @@ class QueueReplay:
         self.books, self.model = books, model
         self.pro_rata = [rules.get(name) == "pro-rata" for name in books.venues]
         self.flows: dict[tuple[int, int], QueueEvents] = {}
-        self.matched: dict[tuple[int, int], QueueTrades] = {}  # public trades where the queue is estimated
+        self.matched: dict[tuple[int, int], QueueModelTrades] = {}  # public trades where the queue is estimated
         self.hidden: dict[int, Integers] = {}
-        self._sides: dict[tuple[int, int], QueueSide] = {}
+        self._sides: dict[tuple[int, int], QueueModelSide] = {}
         self._traded: dict[tuple[int, int], tuple[Integers, Integers]] = {}
         self._trades: dict[tuple[int, int], _PublicTrades] = {}
         for venue, name in enumerate(books.venues):
@@ -354,7 +356,7 @@ class QueueReplay:
         flows: Mapping[tuple[int, int], QueueEvents],
         pro_rata: Sequence[bool],
         hidden: Mapping[int, Integers] | None = None,
-        matched: Mapping[tuple[int, int], QueueTrades] | None = None,
+        matched: Mapping[tuple[int, int], QueueModelTrades] | None = None,
         model: QueueModel | None = DEFAULT_QUEUE_MODEL,
     ) -> Self:
         """Restore a replay: coded events and trades by venue number and sign of our orders, hidden trades by venue."""
@@ -481,8 +483,10 @@ class QueueReplay:
         assert self.model is not None  # `_joined` finds no queue without a model
         key = venue, -sign
         if key not in self._sides:
-            self._sides[key] = queue_side(self.books, *key)
-        return follow_queue(self._sides[key], self.matched[venue, sign], self.model, row, begin, end, price, shares)
+            self._sides[key] = queue_model_side(self.books, *key)
+        return follow_queue_model(
+            self._sides[key], self.matched[venue, sign], self.model, row, begin, end, price, shares
+        )
 
     def _joined(self, venue: int, sign: int, begin: int) -> tuple[float, int, int, int] | None:
         """Return price, its key, row of the last snapshot and size of the queue that an order joins; None without."""
