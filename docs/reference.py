@@ -51,8 +51,9 @@ from riskroute.live.config import (
     _PlaceConfig,
     _PoolConfig,
     _RouterConfig,
-    _TokenConfig,
 )
+from riskroute.live.tokens import TokenConfig
+from riskroute.routers.risk import RiskProfile
 from riskroute.routing.fees import Fee
 from riskroute.routing.venue_models import KINDS, VenueModel
 from riskroute.simulation.dark_market import DarkMarketPool
@@ -64,6 +65,7 @@ NOT_IN_FILES = {"prior"}  # parameters that are objects cannot be written in TOM
 BEYOND = 10**15  # larger upper bounds are not printed
 
 _WORDS = {int: "integer", float: "number", Decimal: "number", str: "text", Path: "path", bool: "flag", dt.date: "date"}
+_WORDS[RiskProfile] = "name or number"
 
 CLI_HEAD = """\
 # Commands
@@ -135,7 +137,7 @@ LIVE_PARTS = (
     ("Dark pools: `[pools.NAME]`, the keys of venues and these", _PoolConfig, LIVE_POOL),
     ("Symbols: `[instruments.NAME]`", Instrument, LIVE_INSTRUMENT),
     ("Limits: `[limits]`", _LimitsConfig, LIVE_LIMITS),
-    ("Tokens: `[tokens.NAME]`", _TokenConfig, LIVE_TOKEN),
+    ("Tokens: `[tokens.NAME]`", TokenConfig, LIVE_TOKEN),
 )
 
 VENUES_HEAD = """\
@@ -395,6 +397,8 @@ def _toml(value: Any) -> str:
         return json.dumps("-".join(f"{one:%H:%M}" for one in value))
     if isinstance(value, Decimal):
         return str(plain_number(value))
+    if isinstance(value, RiskProfile):
+        return json.dumps(value.short)
     if isinstance(value, list) and value and all(isinstance(one, str) and one.count(":") == 2 for one in value):
         return json.dumps("-".join(one.removesuffix(":00") for one in value))
     return json.dumps(value, ensure_ascii=False)

@@ -60,10 +60,10 @@ def validated_config(model: type[Model], values: dict[str, Any]) -> Model:
 
 
 def config_all_different(name: str, values: list[Any]) -> None:
-    """Raise `InputError` if a value occurs twice."""
+    """Raise `InputError` if a value occurs more than once."""
     twice = [value for value in values if values.count(value) > 1]
     if twice:
-        raise InputError(f"{name} must have different values, found {shown(twice[0])} twice")
+        raise InputError(f"{name} must have different values, found {shown(twice[0])} more than once")
 
 
 def _explained(model: type[BaseModel], error: ValidationError) -> str:

@@ -86,7 +86,7 @@ class HaltedError(RefusedError):
 
 
 class MalformedRequestError(InputError):
-    """The body of a request is not JSON, or not of the expected form."""
+    """The body of a request is not JSON, or does not have the expected form."""
 
 
 class UnknownOrderError(InputError):

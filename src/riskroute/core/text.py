@@ -187,7 +187,7 @@ def plain_number(value: Decimal) -> int | float:
 
 
 def natural_text(quantity: Decimal | float) -> str:
-    """Return a natural quantity as a number in text, without its unit.
+    """Format a natural quantity without the name of the counted thing.
 
     >>> natural_text(1000.0), natural_text(0.1 + 0.2)
     ('1,000', '0.3')

@@ -2,7 +2,7 @@
 
 Most policies do not need a matrix with the features of every action. They ask their action set for the features of
 given actions, the best action under a linear score, a G-optimal design, and the actions near the best. `Actions`
-answers from a matrix. Sets too large to list compute the same answers without one, so policies do not depend on the
+answers from a matrix. Sets too large to list compute the same answers without it, so policies do not depend on the
 kind of set.
 """
 

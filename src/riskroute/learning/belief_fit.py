@@ -66,7 +66,7 @@ def fit_belief(
 
 
 def fit_vague_information(features: Matrix, weights: Vector, rewards: float) -> Matrix:
-    """Return the information of ``rewards`` unit-variance rewards of a design: rows ``(n, dim)``, weights ``(n,)``."""
+    """Return the information of ``rewards`` unit-variance rewards, allocated to the rows of ``features`` by weight."""
     features = finite_array("features", features, ndim=2)
     information: Matrix = rewards * (features * weights[:, None]).T @ features
     size = float(np.trace(information)) / len(information)

@@ -104,7 +104,7 @@ class Hazards:
         return f"Hazards({len(self.edges)} bins up to {self.edges[-1]}, {self.trials:g} trials)"
 
     def add(self, tried: int, reached: int, weight: float = 1.0) -> None:
-        """Add a trial for ``tried`` units that reached ``reached`` of them, with weight ``weight``.
+        """Add a trial of weight ``weight`` that reached ``reached`` of ``tried`` units.
 
         A trial with ``reached == tried`` is censored. Units beyond the last edge are ignored.
         """

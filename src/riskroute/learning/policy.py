@@ -164,7 +164,7 @@ class Policy(ABC):
         """End the current plan and learn from the rounds actually played, if any.
 
         `learn` and `update` require exactly the planned rounds. If decisions are concurrent, rewards may arrive late or
-        never, or belong to other actions than planned; see `riskroute.learning.tickets`.
+        never, or belong to actions other than the planned ones; see `riskroute.learning.tickets`.
         """
         if self.partial:
             raise StateError("the current plan is played round by round: finish it with update()")
@@ -172,9 +172,9 @@ class Policy(ABC):
             self.pending = None
             return
         instance_of("tallies", tallies, Tallies, "Tallies")
-        rounds = tallies.rounds if len(tallies) and tallies.counts.min() > 0 else 0
-        if not 1 <= rounds <= self.remaining:
-            raise InputError(f"rounds of tallies must be from 1 to {self.remaining}, was {rounds}")
+        if not (len(tallies) and tallies.counts.min() > 0 and tallies.rounds <= self.remaining):
+            was = tallies.counts.tolist()[:6]
+            raise InputError(f"counts of tallies must be positive and sum to at most {self.remaining}, was {was}")
         if not self.setting.actions.contains(tallies.actions).all():
             raise InputError("actions of tallies must be members of the action set")
         self._finish(tallies)

@@ -83,7 +83,7 @@ def _block_curves(
     count, mean, spread = 0.0, 0.0, 0.0  # tally of the rewards so far
     level, apart = 0.0, 0.0  # mean and summed squared deviations of the true means so far
     loss = 0.0
-    chance, noise = 0.0, 0.0  # luck at the last anchor; summed noise, which converts luck to another anchor
+    chance, noise = 0.0, 0.0  # luck around the last anchor; summed noise, which converts it to other anchors
     reached = 0
     for i in range(len(counts)):
         n = float(counts[i])

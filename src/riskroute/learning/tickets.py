@@ -28,7 +28,7 @@ from riskroute.learning.policy import Policy
 from riskroute.learning.registry import restore_policy
 from riskroute.learning.tally import Tallies, Tally
 
-# Markers in place of an entry of the current plan: ticket of an earlier plan; ticket whose reward is not learned.
+# Markers instead of an entry of the current plan: the ticket belongs to an earlier plan; its reward is not learned.
 _EARLIER, _UNLEARNED = -1, -2
 
 

@@ -57,7 +57,7 @@ class PaperChoices:
         validated_parameters(self)
 
     def policies(self, names: Sequence[str], slots: int) -> tuple[str, ...] | dict[str, str | Policy]:
-        """Return names, or policies by name if a constant is not the default, for a panel with ``slots`` slots."""
+        """Return the policies of a panel with ``slots`` slots: their names or, with changed constants, by name."""
         chosen: dict[str, Policy] = {}
         if self.explored != 1:
             chosen["rise"] = Rise(explore_multiplier=self.explored * slots)

@@ -167,7 +167,7 @@ class ConsolidatedBook:
         return chosen * lot
 
 
-_RIGHT, _NEGATIVE = -1, -2  # results of the checks in `_consolidated`; any other is the index of a venue
+_RIGHT, _NEGATIVE = -1, -2  # error codes of `_consolidated`; any other code is a venue whose levels are not in order
 
 
 def _refuse(wrong: int, prices: Matrix) -> None:

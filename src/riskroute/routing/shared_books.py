@@ -76,7 +76,8 @@ class SharedBook:
             raise InputError(f"splits must have at least {max(self.slots) + 1} slots, had {splits.shape[1]}")
         mine = splits[:, list(self.slots)]
         if mine.size and (mine.min() < 0 or mine.max() >= self.crossing.shape[1]):
-            raise InputError(f"splits must put 0 to {self.crossing.shape[1] - 1} shares into a slot")
+            most = self.crossing.shape[1] - 1
+            raise InputError(f"splits must put 0 to {most} shares into a slot, was {mine.min()} to {mine.max()}")
 
     def crossed(self, splits: Integers) -> Integers:
         """Return the total number of shares that cross the book, over all its slots, ``(n, scenarios)``."""

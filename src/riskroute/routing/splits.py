@@ -72,7 +72,7 @@ class SplitList(Actions):
 
 _LARGEST_LIST = 5_000_000  # maximum number of splits in a list
 COMFORTABLE_LIST = 200_000  # sets up to this size are listed by default: a lookup is faster than a search
-MOST_SLOTS = 200  # policies learn two coordinates per slot, and designs need pairs of coordinates
+MOST_SLOTS = 200  # policies learn two coordinates per slot, and designs need all pairs of coordinates
 
 
 def split_list_limit(slots: int, most: int = _LARGEST_LIST) -> int:

@@ -53,7 +53,7 @@ class _Work(Protocol[Done]):
 
 
 class _WorkCache(Protocol[Result]):
-    """Store of the results of finished tasks, by task."""
+    """Cache of the results of finished tasks."""
 
     def has(self, task: Any, /) -> bool:
         """Return whether the result of ``task`` is stored."""
@@ -194,7 +194,7 @@ def _perform(number: int, packed: bytes) -> tuple[int, Any]:
 def _perform_apart(number: int, packed: bytes, lines: tuple[str, float] | None) -> tuple[int, Any]:
     """Run a task in a worker process, which ignores Ctrl-C even if it was started late.
 
-    ``lines`` is the folder for messages about compilation, and the seconds of compilation before a message is written.
+    ``lines`` holds the folder for messages about compilation, and the seconds of compilation after which to write one.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     announce_compilation(partial(_leave_line, lines[0]) if lines else None, after=lines[1] if lines else 0.0)

@@ -257,7 +257,7 @@ def _visible_levels(
     end: int,
     wanted: int,
 ) -> _Levels:
-    """Return the levels of `_visible`; ``spans (V, 3)`` hold a venue's first row, stop row and end of rows."""
+    """Return the levels of `_visible`; ``spans (V, 3)``: first visible row, end of visible rows, end of all rows."""
     count = 0
     for v in range(len(spans)):
         count += max(spans[v, 1] - spans[v, 0], 0)

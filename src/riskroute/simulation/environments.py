@@ -1,7 +1,7 @@
 """Environments, which generate rewards for actions.
 
 The reward of round ``t`` is ``mean + deviation * noise_t``, with the mean and standard deviation of the action. If
-coefficients or action sets change, a *piece* is a period (or an index of a set) with one problem. An `Environment` is
+coefficients or action sets change, a *piece* is a period, or an action set, with its problem. An `Environment` is
 immutable; `Environment.run` returns the rewards of one episode, drawn one by one or as tallies of a whole plan.
 """
 

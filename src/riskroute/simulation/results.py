@@ -28,7 +28,7 @@ class PolicyResult:
     """Regret of one policy in R runs, recorded at C checkpoints.
 
     ``regret``, ``pseudo_regret`` and ``luck`` have shape ``(R, C)``. ``recommended`` lists the action that each run
-    recommended at its end. ``exploration`` ``(R,)`` counts the rounds that played another action; if action sets
+    recommended at its end. ``exploration`` ``(R,)`` counts the rounds that played any other action; if action sets
     change, only rounds with the last set count. ``seconds`` is the total time of all runs, without compilation.
     """
 

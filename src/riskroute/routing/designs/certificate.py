@@ -155,7 +155,7 @@ class _Search:
         self._split_the_quadratic()
 
     def _split_the_quadratic(self) -> None:
-        """Write ``p' Q p`` as a constant, a linear term, and convex and concave squares along single directions.
+        """Decompose ``p' Q p`` into a constant, a linear term, and convex and concave squares along single directions.
 
         All amounts sum to the units, which fixes one direction: ``p = fixed + basis s`` with free ``s``. Sums are
         scaled by the width of their range over the set, so that no direction looks wide because of its unit.
