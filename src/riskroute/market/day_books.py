@@ -27,7 +27,7 @@ from riskroute.core.text import one_line_text
 from riskroute.core.validation import exact_array, real_number, valid_list, whole_number
 from riskroute.market.clock import SECOND
 from riskroute.market.queue_fills import QueueEvents, QueueReplay
-from riskroute.market.queue_models import QueueModelTrades
+from riskroute.market.queue_models import QueueTrades
 from riskroute.market.schema import LEVEL_FIELDS, schema_depth
 
 _BOOK_ARRAYS = ("offsets", "stamps", "sequences", *LEVEL_FIELDS)
@@ -278,7 +278,7 @@ class PreparedDayBooks:
                 for venue, sign in record["flows"]
             }
             matched = {
-                (venue, sign): QueueModelTrades(*_mapped(folder / f"trades_{venue}_{sign}.npy"))
+                (venue, sign): QueueTrades(*_mapped(folder / f"trades_{venue}_{sign}.npy"))
                 for venue, sign in record["trades"]
             }
             rules = [rule for _, rule in zip(books.venues, record["pro_rata"], strict=bool(flows or matched))]

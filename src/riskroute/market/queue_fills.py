@@ -24,8 +24,8 @@ from riskroute.market.price_keys import NO_PRICE, price_key, price_keys
 from riskroute.market.queue_models import (
     DEFAULT_QUEUE_MODEL,
     QueueModel,
-    QueueModelSide,
-    QueueModelTrades,
+    QueueSide,
+    QueueTrades,
     follow_queue_model,
     match_queue_model_trades,
     queue_model_displayed,
@@ -259,10 +259,10 @@ def _public_trades(
         return _PublicTrades(empty, empty, empty)
     stamps, sequences, prices, sizes = np.concatenate(whole, axis=1)
     rows = first + np.searchsorted(books.sequences[first:last], sequences)
-    return _as_public_trades(books, venue, direction, QueueModelTrades(stamps, rows, direction * prices, sizes))
+    return _as_public_trades(books, venue, direction, QueueTrades(stamps, rows, direction * prices, sizes))
 
 
-def _as_public_trades(books: DayBooks, venue: int, direction: int, trades: QueueModelTrades) -> _PublicTrades:
+def _as_public_trades(books: DayBooks, venue: int, direction: int, trades: QueueTrades) -> _PublicTrades:
     """Return trades by time, with the shares displayed at their price before the first snapshot that reflects them."""
     order = np.lexsort((trades.rows, direction * trades.prices, trades.stamps))
     stamps, rows, prices, sizes = (column[order] for column in trades)
@@ -292,7 +292,7 @@ def _lacks_order_ids(events: polars.DataFrame) -> bool:
     return "T" in executed["action"] and not (executed["order_id"] > 0).any()
 
 
-def _queue_trades(books: DayBooks, venue: int, direction: int, events: polars.DataFrame) -> QueueModelTrades:
+def _queue_trades(books: DayBooks, venue: int, direction: int, events: polars.DataFrame) -> QueueTrades:
     """Code the trades with the asks (``direction`` 1) or bids (-1) of a venue, and match them to its snapshots."""
     coded = _coded_events(events, 1, 2**62).filter(
         polars.col("action").is_in([ACTION.execute, ACTION.trade]),
@@ -337,9 +337,9 @@ class QueueReplay:
         self.books, self.model = books, model
         self.pro_rata = [rules.get(name) == "pro-rata" for name in books.venues]
         self.flows: dict[tuple[int, int], QueueEvents] = {}
-        self.matched: dict[tuple[int, int], QueueModelTrades] = {}  # public trades where the queue is estimated
+        self.matched: dict[tuple[int, int], QueueTrades] = {}  # public trades where the queue is estimated
         self.hidden: dict[int, Integers] = {}
-        self._sides: dict[tuple[int, int], QueueModelSide] = {}
+        self._sides: dict[tuple[int, int], QueueSide] = {}
         self._traded: dict[tuple[int, int], tuple[Integers, Integers]] = {}
         self._trades: dict[tuple[int, int], _PublicTrades] = {}
         for venue, name in enumerate(books.venues):
@@ -356,7 +356,7 @@ class QueueReplay:
         flows: Mapping[tuple[int, int], QueueEvents],
         pro_rata: Sequence[bool],
         hidden: Mapping[int, Integers] | None = None,
-        matched: Mapping[tuple[int, int], QueueModelTrades] | None = None,
+        matched: Mapping[tuple[int, int], QueueTrades] | None = None,
         model: QueueModel | None = DEFAULT_QUEUE_MODEL,
     ) -> Self:
         """Restore a replay: coded events and trades by venue number and sign of our orders, hidden trades by venue."""

@@ -61,7 +61,7 @@ class QueueModel:
 DEFAULT_QUEUE_MODEL = QueueModel()  # the least error on recorded queues, see benchmarks/queues.py
 
 
-class QueueModelTrades(NamedTuple):
+class QueueTrades(NamedTuple):
     """Trades with resting orders of one side of a venue, ``(N,)`` each, sorted by ``rows``.
 
     ``rows`` are the snapshots of `DayBooks` that reflect them, or the end of the venue's rows after the last snapshot.
@@ -75,7 +75,7 @@ class QueueModelTrades(NamedTuple):
     sizes: Integers
 
 
-class QueueModelSide(NamedTuple):
+class QueueSide(NamedTuple):
     """The books of one venue: our side, the other side, and the range of rows; ``direction`` is 1 for our asks."""
 
     stamps: Stamps
@@ -90,18 +90,18 @@ class QueueModelSide(NamedTuple):
     direction: int
 
 
-def queue_model_side(books: DayBooks, venue: int, direction: int) -> QueueModelSide:
+def queue_model_side(books: DayBooks, venue: int, direction: int) -> QueueSide:
     """Return the asks (``direction`` 1) or the bids (-1) of a venue as our side, for the functions below."""
     first, last = int(books.offsets[venue]), int(books.offsets[venue + 1])
     asks, bids = (books.ask_px, books.ask_sz), (books.bid_px, books.bid_sz)
     ours, theirs = (asks, bids) if direction > 0 else (bids, asks)
     depth, other_depth = (int((sizes[first:last] > 0).any(axis=0).sum()) for _, sizes in (ours, theirs))
-    return QueueModelSide(books.stamps, *ours, *theirs, depth, other_depth, first, last, direction)
+    return QueueSide(books.stamps, *ours, *theirs, depth, other_depth, first, last, direction)
 
 
 def match_queue_model_trades(
-    side: QueueModelSide, stamps: Stamps, prices: Integers, sizes: Integers, *, apart: int = _MATCHED
-) -> QueueModelTrades:
+    side: QueueSide, stamps: Stamps, prices: Integers, sizes: Integers, *, apart: int = _MATCHED
+) -> QueueTrades:
     """Assign trades to the snapshots that reflect them, price by price and earliest first.
 
     A trade explains decreases of the size displayed at its price: first those of the next snapshot and of others up to
@@ -113,17 +113,17 @@ def match_queue_model_trades(
     trades, rows, shares = _matched(side, stamps, prices, sizes, apart)
     found = stamps[trades], rows, prices[trades], shares
     ranked = np.lexsort((found[2], found[0], found[1]))  # by snapshot, then time, then price, best first
-    return QueueModelTrades(*(np.ascontiguousarray(column[ranked]) for column in found))
+    return QueueTrades(*(np.ascontiguousarray(column[ranked]) for column in found))
 
 
-def queue_model_displayed(side: QueueModelSide, rows: Integers, prices: Integers) -> Integers:
+def queue_model_displayed(side: QueueSide, rows: Integers, prices: Integers) -> Integers:
     """Return the shares displayed at each price in the snapshot before each row; 0 if it does not show the price."""
     return np.asarray(_displayed_before(side, rows, prices))
 
 
 def follow_queue_model(
-    side: QueueModelSide,
-    trades: QueueModelTrades,
+    side: QueueSide,
+    trades: QueueTrades,
     model: QueueModel,
     row: int,
     begin: int,
@@ -160,7 +160,7 @@ def _shown(prices: Matrix, sizes: Matrix, row: int, key: int, direction: int, de
 
 
 @njit(cache=True)
-def _displayed_before(side: QueueModelSide, rows: Integers, prices: Integers) -> Integers:
+def _displayed_before(side: QueueSide, rows: Integers, prices: Integers) -> Integers:
     shares = np.zeros(len(rows), dtype=np.int64)
     for k in range(len(rows)):
         if rows[k] > side.first:
@@ -171,7 +171,7 @@ def _displayed_before(side: QueueModelSide, rows: Integers, prices: Integers) ->
 
 @njit(cache=True)
 def _matched(
-    side: QueueModelSide, stamps: Stamps, prices: Integers, sizes: Integers, apart: int
+    side: QueueSide, stamps: Stamps, prices: Integers, sizes: Integers, apart: int
 ) -> tuple[Integers, Integers, Integers]:
     """Return number, row and shares of the parts of trades, which are sorted by price and time."""
     trades, rows, shares = [np.int64(0)][:0], [np.int64(0)][:0], [np.int64(0)][:0]
@@ -226,7 +226,7 @@ def _ahead_after(ahead: float, behind: float, cancelled: float, power: float, on
 
 
 @njit(cache=True)
-def _arrived(side: QueueModelSide, row: int, price: int) -> int:
+def _arrived(side: QueueSide, row: int, price: int) -> int:
     """Return the shares of the other side that a row adds at our price or through it, beyond those our side displays.
 
     Levels that the previous row could not show are not counted: they may have been there before.
@@ -252,8 +252,8 @@ def _arrived(side: QueueModelSide, row: int, price: int) -> int:
 
 @njit(cache=True)
 def _followed(
-    side: QueueModelSide,
-    trades: QueueModelTrades,
+    side: QueueSide,
+    trades: QueueTrades,
     joined: int,
     begin: int,
     end: int,
