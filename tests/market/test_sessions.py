@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 
 from checkout import SHARED_DATA
 from instruments import instrument_of
-from market_files import ITCH_NAME, itch_bytes, random_messages
+from market_files import ITCH_NAME, itch_bytes, random_messages, refusal
 from riskroute.core.errors import DataError, InputError
 from riskroute.core.instrument import Instrument
 from riskroute.market import importing, recordings
@@ -197,6 +198,17 @@ def test_a_crossed_or_unknown_book_is_not_carried(before: Row, imported: Any, tm
     (one,) = imported([before, Row(OPEN + HOUR, 9.0, 10.0)])
     assert stored(tmp_path, one) == [(OPEN + HOUR, 9.0, 10.0)]
     assert one.notes["outside"] == 1
+
+
+def test_crossed_books_of_an_undeclared_session_are_refused_with_advice(tmp_path: Path) -> None:
+    rows = "".join(f"2024-01-09 07:{minute}:00,{bid},5,10,5\n" for minute, bid in ((58, 11), (59, 11), (60 - 1, 9)))
+    (tmp_path / "books.csv").write_text(f"time,bid,bid_size,ask,ask_size\n{rows}2024-01-09 08:00:00,9,5,10,5\n")
+    declared = instrument_of("ES", zone="Europe/Berlin", hours="08:00-16:30")
+    options = ReadingOptions(("ES",), venue="X")
+    said = refusal(tmp_path / "books.csv", options)
+    assert said.endswith("imports it anyway; an instrument with hours leaves out those outside its session")
+    (one,) = import_files([tmp_path / "books.csv"], tmp_path / "out", replace(options, instruments={"ES": declared}))
+    assert (one.snapshots, one.notes["outside"]) == (1, 3)
 
 
 def test_a_book_from_before_a_closed_market_is_not_carried(imported: Any, tmp_path: Path) -> None:

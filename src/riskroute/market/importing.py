@@ -553,9 +553,12 @@ def _judge(reader: _Reader, books: Sequence[_BookImport], limits: dict[str, floa
         where = f"{reader.source} ({one.venue} {one.symbol})"
         for name, (share, some, of, what) in faults.items():
             if share > limits[name]:
+                # before the opening and in auctions books are crossed on purpose
+                declare = name == "crossed" and not one.instrument.hours
+                advice = "; an instrument with hours leaves out those outside its session" if declare else ""
                 raise DataError(
                     f"{where} must have at most {limits[name]:.1%} {what}, was {share:.1%} ({some:,} of {of:,}); "
-                    f"max_{name} = {_above(share)} imports it anyway"
+                    f"max_{name} = {_above(share)} imports it anyway{advice}"
                 )
         # A few crossed snapshots may be in force for hours.
         longest, share = one.notes.get("longest_crossed", 0.0), one.notes.get("crossed_time_share", 0.0)
