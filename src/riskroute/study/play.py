@@ -122,14 +122,14 @@ class OrderDraw(NamedTuple):
 
     @classmethod
     def of(cls, config: BacktestConfig) -> list[OrderDraw]:
-        """Return one draw per seed; the orders of a day are divided among them.
+        """Return one draw per seed; the orders of a day are divided among them, two or more each.
 
         Examples
         --------
         >>> [draw.orders for draw in OrderDraw.of(BacktestConfig(orders=12, seeds=5))]
         [2, 2, 3, 2, 3]
         """
-        seeds = min(config.seeds, config.orders)
+        seeds = min(config.seeds, max(config.orders // 2, 1))
         edges = [config.orders * k // seeds for k in range(seeds + 1)]
         return [cls(config.seed + k, first, last - first) for k, (first, last) in enumerate(pairwise(edges))]
 
