@@ -27,6 +27,7 @@ from riskroute.routers.contextual.wait_or_trade import WaitOrTrade, WaitOrTradeP
 from riskroute.routers.plan import Plan
 from riskroute.routers.public_data import PublicData
 from riskroute.routers.report import ChildReport, Report
+from riskroute.routers.risk import BALANCED, CAUTIOUS, RiskProfile
 from riskroute.routers.router import Router
 from riskroute.simulation.backends import Backend
 from riskroute.simulation.play_day import play_day
@@ -56,9 +57,9 @@ class Frozen(Contextual):
         """Leave the multiplier unchanged."""
 
 
-def hindsight(days: Sequence[MarketDay], config: BacktestConfig, **parameters: Any) -> Candidate:
+def hindsight(days: Sequence[MarketDay], config: BacktestConfig, risk: RiskProfile) -> Candidate:
     """Return the router after learning on the test days, with its posterior frozen."""
-    router = Contextual(kappa=config.kappa, seed=config.seed, **parameters)
+    router = Contextual(risk=risk, seed=config.seed)
     for task in play_tasks([Candidate("learning", Contextual.name, begins_as=router)], days, config):
         task.play(router)
     known = Frozen.restore({**router.state(), "done": [], "under_way": {}})
@@ -124,7 +125,7 @@ class _Averaging(ContextualGreedy):
 
 def best_fixed_plan(days: Sequence[MarketDay], config: BacktestConfig) -> Candidate:
     """Return the plan with the lowest objective under the mean cost tables of some days, as fixed fractions."""
-    router = _Averaging(kappa=config.kappa, guard_tails=False)
+    router = _Averaging(risk=config.risk)
     for day in days:
         play_day(router, day_to_play(day, config), seed=config.seed)
     half = len(router.sweeps) // 2  # skip the first half: the router was still learning
@@ -133,7 +134,7 @@ def best_fixed_plan(days: Sequence[MarketDay], config: BacktestConfig) -> Candid
     last = router.pinged[-1]
     cost, variance = (np.ascontiguousarray(table) for table in np.stack(means).transpose(1, 0, 2))
     sweep, common = np.mean(router.sweeps[half:], axis=0), float(np.mean(router.common[half:]))
-    plan = WaitOrTrade(router.shares, sweep, cost, variance, common, last).best_plan(config.kappa)
+    plan = WaitOrTrade(router.shares, sweep, cost, variance, common, last).best_plan(config.risk.kappa)
     total = float(router.shares[-1])
     parts = {place: float(router.shares[n]) / total for place, n in zip(names, plan.units.tolist(), strict=True) if n}
     held = {kind: {name: part for (k, name), part in parts.items() if k == kind} for kind in ("limit", "dark_rest")}
@@ -163,7 +164,7 @@ def decision_times(day: MarketDay, config: BacktestConfig, rounds: int) -> tuple
             seen.append(context)
             return super().decide(context)
 
-    router = Recorder(kappa=config.kappa)
+    router = Recorder(risk=CAUTIOUS)
     play_day(router, day_to_play(day, config), seed=config.seed)
     contexts, used, passed = list(seen), [], []
     for again in range(rounds):
@@ -186,8 +187,8 @@ def decision_times(day: MarketDay, config: BacktestConfig, rounds: int) -> tuple
 TAPE = os.environ.get("RISKROUTE_TAPE")
 DAYS, TRAIN, ORDERS = sized((30, 10, 100), (2, 1, 4))
 HOURS = sized(None, (dt.time(11), dt.time(11, 5)))
-SIZES, WAITS, KAPPAS = sized(((100, 1000), (10.0, 60.0, 300.0), (0.0, 0.01, 0.05)), ((100,), (10.0,), (0.05,)))
-OURS, FREE = "contextual", "contextual:guard_tails=false"
+SIZES, WAITS = sized(((100, 1000), (10.0, 60.0, 300.0)), ((100,), (10.0,)))
+OURS, FREE = "contextual:risk=cautious", "contextual"
 FIXED, KNOWING = "static+sweep", "clairvoyant"
 WORTH, MOST_WORSE, MOST_LEARNING, LEAST_CLOSED = 0.1, 0.1, 0.2, 0.5
 MOST_MEDIAN, MOST_LATE = 300, 1000
@@ -218,7 +219,7 @@ def main() -> None:
 
 def _speed(day: MarketDay) -> list[bool]:
     """Measure CPU and wall-clock time of decisions over eight places and 100 lots; return which targets hold."""
-    used, passed = decision_times(day, _config(1000, 60.0, 0.05), rounds=sized(10, 1))
+    used, passed = decision_times(day, _config(1000, 60.0), rounds=sized(10, 1))
     rows = [
         [name, f"{np.median(times):.0f}", f"{np.quantile(times, 0.99):.0f}"]
         for name, times in (("processor", used), ("clock", passed))
@@ -236,14 +237,14 @@ def _played(
     market: str, days: Sequence[MarketDay], config: BacktestConfig, cache: PlayCache, backend: Backend
 ) -> BacktestResult:
     found = run_backtest(market, days, config, backend=backend, cache=cache)
-    progress(f"{market} {config.quantities[0]} {config.horizon:g} {config.kappa:g}")
+    progress(f"{market} {config.quantities[0]} {config.horizon:g}")
     return found
 
 
-def _config(shares: int, horizon: float, kappa: float, *routers: str) -> BacktestConfig:
+def _config(shares: int, horizon: float, *routers: str) -> BacktestConfig:
     lot = max(shares // 100, 1)
     sized_config = {"quantities": (shares,), "lot": lot, "orders": ORDERS, "train": TRAIN}
-    return BacktestConfig(**sized_config, horizon=horizon, kappa=kappa, routers=routers)  # type: ignore[arg-type]
+    return BacktestConfig(**sized_config, horizon=horizon, routers=routers)  # type: ignore[arg-type]
 
 
 def _patient(days: Sequence[MarketDay], cache: PlayCache, backend: Backend) -> list[bool]:
@@ -253,57 +254,52 @@ def _patient(days: Sequence[MarketDay], cache: PlayCache, backend: Backend) -> l
     rng = np.random.default_rng(1)
     for shares in SIZES:
         for horizon in WAITS:
-            for kappa in KAPPAS:
-                found = _played(
-                    "dark", days, _config(shares, horizon, kappa, FIXED, OURS, FREE, KNOWING), cache, backend
-                )
-                routers, bar = found.comparison.routers, found.comparison.bar
-                ours, free, rule = routers[OURS], routers[FREE], routers[bar]
-                if routers[FIXED].objective_bps - routers[KNOWING].objective_bps < WORTH or ours.paired is None:
-                    continue
-                paying += 1
-                pair = ours.paired
-                saves = pair.high is not None and pair.high < 0
-                better += saves
-                safe += ours.es95_bps <= rule.es95_bps
-                learning.append(_first_day(found))
-                tail = tail_difference(found, OURS, bar, rng)
-                riskier += tail.low > 0
-                bound = _in_hindsight(days, found.config, cache, backend, guard_tails=True)
-                if rule.cost_bps - bound.cost_bps >= WORTH:
-                    room, better_with_room = room + 1, better_with_room + saves
-                known = _in_hindsight(days, found.config, cache, backend, guard_tails=False).objective_bps
-                gap = routers[FIXED].objective_bps - known
-                if gap >= WORTH:
-                    closed.append((routers[FIXED].objective_bps - free.objective_bps) / gap)
-                rows.append(
-                    [
-                        *(
-                            f"{shares:,}",
-                            f"{horizon:g}",
-                            f"{kappa:g}",
-                            bar,
-                            f"{rule.cost_bps:.2f}",
-                            f"{ours.cost_bps:.2f}",
-                        ),
-                        f"{pair.difference_bps:+.2f}",
-                        "-" if pair.low is None else f"{pair.low:+.2f} to {pair.high:+.2f}",
-                        *(f"{rule.es95_bps:.1f}", f"{ours.es95_bps:.1f}", f"{tail.low:+.1f} to {tail.high:+.1f}"),
-                        *(f"{bound.cost_bps:.2f}", f"{bound.es95_bps:.1f}"),
-                        *(
-                            f"{rule.objective_bps:.2f}",
-                            f"{ours.objective_bps:.2f}",
-                            f"{routers[FIXED].objective_bps:.2f}",
-                        ),
-                        *(f"{free.cost_bps:.2f}", f"{free.es95_bps:.1f}", f"{free.objective_bps:.2f}"),
-                        *(f"{known:.2f}", f"{closed[-1]:.0%}" if gap >= WORTH else "-"),
-                        f"{routers[KNOWING].cost_bps:.2f}",
-                    ]
-                )
+            found = _played("dark", days, _config(shares, horizon, FIXED, OURS, FREE, KNOWING), cache, backend)
+            routers, bar = found.comparison.routers, found.comparison.bar
+            ours, free, rule = routers[OURS], routers[FREE], routers[bar]
+            if routers[FIXED].objective_bps - routers[KNOWING].objective_bps < WORTH or ours.paired is None:
+                continue
+            paying += 1
+            pair = ours.paired
+            saves = pair.high is not None and pair.high < 0
+            better += saves
+            safe += ours.es95_bps <= rule.es95_bps
+            learning.append(_first_day(found))
+            tail = tail_difference(found, OURS, bar, rng)
+            riskier += tail.low > 0
+            bound = _in_hindsight(days, found.config, cache, backend, risk=CAUTIOUS)
+            if rule.cost_bps - bound.cost_bps >= WORTH:
+                room, better_with_room = room + 1, better_with_room + saves
+            known = _in_hindsight(days, found.config, cache, backend, risk=BALANCED).objective_bps
+            gap = routers[FIXED].objective_bps - known
+            if gap >= WORTH:
+                closed.append((routers[FIXED].objective_bps - free.objective_bps) / gap)
+            rows.append(
+                [
+                    *(
+                        f"{shares:,}",
+                        f"{horizon:g}",
+                        bar,
+                        f"{rule.cost_bps:.2f}",
+                        f"{ours.cost_bps:.2f}",
+                    ),
+                    f"{pair.difference_bps:+.2f}",
+                    "-" if pair.low is None else f"{pair.low:+.2f} to {pair.high:+.2f}",
+                    *(f"{rule.es95_bps:.1f}", f"{ours.es95_bps:.1f}", f"{tail.low:+.1f} to {tail.high:+.1f}"),
+                    *(f"{bound.cost_bps:.2f}", f"{bound.es95_bps:.1f}"),
+                    *(
+                        f"{rule.objective_bps:.2f}",
+                        f"{ours.objective_bps:.2f}",
+                        f"{routers[FIXED].objective_bps:.2f}",
+                    ),
+                    *(f"{free.cost_bps:.2f}", f"{free.es95_bps:.1f}", f"{free.objective_bps:.2f}"),
+                    *(f"{known:.2f}", f"{closed[-1]:.0%}" if gap >= WORTH else "-"),
+                    f"{routers[KNOWING].cost_bps:.2f}",
+                ]
+            )
     header = [
         "shares",
         "seconds",
-        "kappa",
         "rule",
         "its cost",
         "ours",
@@ -347,14 +343,14 @@ def _patient(days: Sequence[MarketDay], cache: PlayCache, backend: Backend) -> l
 
 
 def _in_hindsight(
-    days: Sequence[MarketDay], config: BacktestConfig, cache: PlayCache, backend: Backend, *, guard_tails: bool
+    days: Sequence[MarketDay], config: BacktestConfig, cache: PlayCache, backend: Backend, *, risk: RiskProfile
 ) -> _RouterResult:
     """Return the result of a frozen router that learned on the test days."""
     judged = list(days[TRAIN:])
-    known = hindsight(judged, config, guard_tails=guard_tails)
+    known = hindsight(judged, config, risk)
     config = dataclasses.replace(config, train=0, routers=())
     tables = play_routers([known], judged, config, backend=backend, cache=cache)
-    return compare_routers(tables, known.label, {}, kappa=config.kappa, seed=config.seed).routers[known.label]
+    return compare_routers(tables, known.label, {}, risk=config.risk, seed=config.seed).routers[known.label]
 
 
 def _first_day(found: BacktestResult) -> float:
@@ -378,7 +374,7 @@ def _elsewhere(kept: Path, cache: PlayCache, backend: Backend) -> list[bool]:
         days = market_days(market, days=DAYS if market != TAPE else None, hours=HOURS, kept=kept, backend=backend)
         for shares in SIZES:
             for horizon in horizons:
-                config = _config(shares, horizon, 0.05, OURS)
+                config = _config(shares, horizon, OURS)
                 if market == TAPE:
                     config = dataclasses.replace(config, train=None)
                 found = _played(Path(market).name, days, config, cache, backend)
@@ -407,7 +403,7 @@ def _elsewhere(kept: Path, cache: PlayCache, backend: Backend) -> list[bool]:
 def _harder(days: Sequence[MarketDay], cache: PlayCache, backend: Backend) -> list[bool]:
     """Check that the saving is significant under every stress; return the verdict in a list."""
     rows, survives = [], True
-    usual = _config(SIZES[-1], WAITS[len(WAITS) // 2], 0.05, OURS)
+    usual = _config(SIZES[-1], WAITS[len(WAITS) // 2], OURS)
     for name, harder in WORLDS.items():
         found = _played("dark", days, dataclasses.replace(usual, **harder), cache, backend)  # type: ignore[arg-type]
         pair = found.comparison.routers[OURS].paired
@@ -416,7 +412,7 @@ def _harder(days: Sequence[MarketDay], cache: PlayCache, backend: Backend) -> li
             survives &= pair.high is not None and pair.high < 0
             if pair.low is not None and pair.high is not None:
                 rows[-1][-1] = f"{pair.low:+.2f} to {pair.high:+.2f}"
-    say(f"dark, {usual.quantities[0]:,} shares, {usual.horizon:g} s, kappa {usual.kappa:g}, under stress")
+    say(f"dark, {usual.quantities[0]:,} shares, {usual.horizon:g} s, under stress")
     say(TextTable(["stress", "rule", "difference", "95 % interval"], rows).plain())
     say("")
     say(f"contextual saves significantly under every stress: {verdict(survives)}")
@@ -425,7 +421,7 @@ def _harder(days: Sequence[MarketDay], cache: PlayCache, backend: Backend) -> li
 
 def _placebos(days: Sequence[MarketDay], cache: PlayCache, backend: Backend) -> list[bool]:
     """Check that books from another time do not lower the objective, which would reveal a look-ahead leak."""
-    config = _config(SIZES[-1], WAITS[len(WAITS) // 2], 0.05, FIXED, OURS, FREE, KNOWING)
+    config = _config(SIZES[-1], WAITS[len(WAITS) // 2], FIXED, OURS, FREE, KNOWING)
     found = _played("dark", days, config, cache, backend)
     objectives = {name: found.comparison.routers[name].objective_bps for name in (OURS, FREE, FIXED, KNOWING)}
     fixed = best_fixed_plan(days[:TRAIN], config)
@@ -438,8 +434,8 @@ def _placebos(days: Sequence[MarketDay], cache: PlayCache, backend: Backend) -> 
         ),
     ]:
         shown = play_routers([candidate], days, config, backend=backend, cache=cache, placebo=placebo)
-        objectives[label] = objective_cost(shown.orders.filter(polars.col("judged")), config.kappa)
-    say(f"dark, {config.quantities[0]:,} shares, {config.horizon:g} s, kappa {config.kappa:g}, with the wrong books")
+        objectives[label] = objective_cost(shown.orders.filter(polars.col("judged")), config.risk.kappa)
+    say(f"dark, {config.quantities[0]:,} shares, {config.horizon:g} s, with the wrong books")
     say(TextTable(["router", "objective"], [[name, f"{value:.3f}"] for name, value in objectives.items()]).plain())
     say("")
     wrong = {name: min(objectives[f"{name}, {placebo} books"] for placebo in PLACEBOS) for name in (OURS, FREE)}

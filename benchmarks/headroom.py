@@ -1,4 +1,4 @@
-"""The headroom for learning on every synthetic market, by order size, horizon and kappa.
+"""The headroom for learning on every synthetic market, by order size, horizon and risk profile.
 
 Static splits and the use of pools and limit orders are fitted on the first two of four days, and evaluated on the
 others. Recordings are evaluated too, if the environment variable ``RISKROUTE_TAPE`` names their folder.
@@ -13,13 +13,13 @@ from pathlib import Path
 
 from riskroute.simulation.backends import Backend
 from riskroute.study.config import BacktestConfig
-from riskroute.study.headroom import HORIZONS, KAPPAS, SIZES, headroom_table, headroom_words, market_headroom
+from riskroute.study.headroom import HORIZONS, RISKS, SIZES, headroom_table, headroom_words, market_headroom
 from riskroute.study.markets import MARKETS, market_days
 from riskroute.study.play import PlayCache
 from timing import leave, print_heading, say, sized, verdict
 
 TAPE = os.environ.get("RISKROUTE_TAPE")
-SHARES, WAITS, PRICES = sized((SIZES, HORIZONS, KAPPAS), ((100,), (0.0,), (0.05,)))
+SHARES, WAITS, PROFILES = sized((SIZES, HORIZONS, RISKS), ((100,), (0.0,), RISKS[:1]))
 HOURS = sized(None, (dt.time(11), dt.time(11, 5)))
 NAMES = sized((*MARKETS, *([TAPE] if TAPE else [])), ("comparable",))
 
@@ -38,7 +38,7 @@ def main() -> None:
                 *(Path(name).name, days, config),
                 sizes=SHARES,
                 horizons=WAITS,
-                kappas=PRICES,
+                risks=PROFILES,
                 backend=backend,
                 cache=cache,
             )

@@ -27,7 +27,7 @@ TAPE = os.environ.get("RISKROUTE_TAPE")
 NAMES = sized((*MARKETS, *([TAPE] if TAPE else [])), ("dark",))
 SIZES, WAITS, DAYS, ORDERS = sized(((100, 1000), (0.0, 60.0), 5, 100), ((100,), (0.0,), 1, 6))
 HOURS = sized(None, (dt.time(11), dt.time(11, 5)))
-ROUTERS = sized(("all", "contextual:guard_tails=false"), ("kaplan-meier+sweep", "delay+sweep", "adaptive"))
+ROUTERS = sized(("all", "contextual:risk=cautious"), ("kaplan-meier+sweep", "delay+sweep", "adaptive"))
 RULE = "dark-first+sweep"
 LONGEST = 300.0
 """Seconds for all routers on all synthetic markets at 1,000 shares."""
@@ -50,7 +50,7 @@ def main() -> None:
                         seconds += time.perf_counter() - began
                     progress(f"{name} {shares} {horizon:g}")
                     market = "the tape" if name == TAPE else name
-                    to_rule = compare_routers(found.tables, RULE, {}, kappa=config.kappa, seed=config.seed).routers
+                    to_rule = compare_routers(found.tables, RULE, {}, risk=config.risk, seed=config.seed).routers
                     paired[f"{market.split()[-1]} {shares:,} {horizon:g}s"] = {
                         one: result.paired for one, result in to_rule.items()
                     }

@@ -14,7 +14,12 @@ STUDY: Meanings = {
     "side": ("", "`buy`, `sell`, or `both` alternating."),
     "lot": ("quantity", "Child orders are multiples of this quantity. Default: the lot of the instrument."),
     "horizons": ("seconds", "Deadlines of orders, 0 for immediate execution; each has its own verdict."),
-    "kappa": ("1 / basis point", "Basis points charged per squared basis point of variance of the unforeseen cost."),
+    "risk": (
+        "",
+        "Risk profile: `cheapest` minimises mean cost, `balanced` mean cost plus 0.05 times variance, `cautious` the same "
+        "with the expected shortfall capped at the benchmark rule's; or kappa, basis points charged per squared basis "
+        "point of variance of the unforeseen cost.",
+    ),
     "days": ("", "Days to replay. Default: 10 of a synthetic market, all of a folder."),
     "train": (
         "",

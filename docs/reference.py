@@ -52,6 +52,7 @@ from riskroute.live.config import (
     _RouterConfig,
     _TokenConfig,
 )
+from riskroute.routers.risk import RiskProfile
 from riskroute.routing.fees import Fee
 from riskroute.routing.venue_models import KINDS, VenueModel
 from riskroute.simulation.dark_market import DarkMarketPool
@@ -63,6 +64,7 @@ NOT_IN_FILES = {"prior"}  # parameters that are objects cannot be written in TOM
 BEYOND = 10**15  # larger upper bounds are not printed
 
 _WORDS = {int: "integer", float: "number", Decimal: "number", str: "text", Path: "path", bool: "flag", dt.date: "date"}
+_WORDS[RiskProfile] = "name or number"
 
 CLI_HEAD = """\
 # Commands
@@ -394,6 +396,8 @@ def _toml(value: Any) -> str:
         return json.dumps("-".join(f"{one:%H:%M}" for one in value))
     if isinstance(value, Decimal):
         return str(plain_number(value))
+    if isinstance(value, RiskProfile):
+        return json.dumps(value.short)
     if isinstance(value, list) and value and all(isinstance(one, str) and one.count(":") == 2 for one in value):
         return json.dumps("-".join(one.removesuffix(":00") for one in value))
     return json.dumps(value, ensure_ascii=False)

@@ -108,12 +108,12 @@ def test_headroom(kept_days: Path, tmp_path: Path, capsys: pytest.CaptureFixture
         "400",
         "--horizon",
         "0",
-        "--kappa",
-        "0.05",
+        "--risk",
+        "balanced",
     ]
     assert run_app(["headroom", *words, "--kept", str(kept_days), "--json", str(tmp_path / "room.json")]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].split()[:4] == ["market", "quantity", "seconds", "kappa"]
+    assert lines[0].split()[:4] == ["market", "quantity", "seconds", "risk"]
     assert lines[2].split()[:5] == ["dark", "(synthetic)", "400", "shares", "0"]
     assert "dark (synthetic), immediate execution: learning" in lines[-2]
     (found,) = json.loads((tmp_path / "room.json").read_text())
@@ -137,9 +137,9 @@ MISTAKES = {
     "--side short": "side must be one of both, buy, sell, was 'short'",
     "--lot 0": "lot must be a number above 0, was 0",
     "--orders 0": "orders must be a positive integer, was 0",
-    "--kappa much": "--kappa.*was 'much'",
-    "--kappa -1": "kappa must be .* was -1",
-    "--kappa nan": "kappa must be .* was nan",
+    "--risk much": "risk must be cautious, balanced, cheapest or a kappa .*was 'much'",
+    "--risk -1": "risk must be .* was '-1'",
+    "--risk nan": "risk must be .* was 'nan'",
     "--horizon -1": "horizon must be .* was -1",
     "--horizon 3000": "horizon must be shorter than the day, .* was 3000",
     "--latency-ms -1": "latency_ms must be .* was -1",
@@ -217,7 +217,7 @@ def test_mistakes_are_reported_in_one_line(
         ("--market drak", "market must be one of paper, comparable, dark or a folder"),
         ("--shares -1", "quantities must be positive numbers, was -1"),
         ("--horizon 3000", "horizon must be shorter than the day, .* was 3000"),
-        ("--kappa -0.1", "kappa must be .* was -0.1"),
+        ("--risk -0.1", "risk must be .* was '-0.1'"),
     ],
 )
 def test_mistakes_about_headroom(

@@ -103,7 +103,7 @@ def test_shadow_mode_reports_the_saving_of_the_backtest_for_orders_that_wait_too
     waited: BacktestResult, router: str
 ) -> None:
     """Queues are judged by the trades that everybody saw, pools that were not tried by a careful guess."""
-    compared = compare_routers(waited.tables, THEIRS, {}, kappa=waited.config.kappa)
+    compared = compare_routers(waited.tables, THEIRS, {}, risk=waited.config.risk)
     paired = compared.routers[router].paired
     assert paired is not None
     assert paired.low is not None

@@ -188,7 +188,7 @@ def test_risk_is_priced() -> None:
     """Fills half of the time, and moves of a dime: worth a try for the mean, and not for the variance."""
     plans = []
     for kappa in (0.0, 1.0):
-        router = BayesFill(kappa=kappa)
+        router = BayesFill(risk=RiskProfile("one", kappa))
         for number in range(60):
             router.on_public_data(
                 public(order(number), mid=10.01 + (0.1 if number % 4 < 2 else -0.1), A=900 * (number % 2), B=0)
@@ -246,7 +246,7 @@ def test_it_passes_the_router_checks() -> None:
     ("parameters", "message"),
     [
         ({"parts": 9}, "parts must be at most 8, was 9"),
-        ({"kappa": -1.0}, "kappa must be a number of at least 0"),
+        ({"risk": -1.0}, "risk must be cautious, balanced, cheapest or a kappa from 0 to 1000, was -1.0"),
         ({"decay": 0.0}, "decay must be a number of at most 1 and above 0, was 0"),
         ({"sample": 1}, "sample must be True or False, was 1"),
         ({"seed": -1}, "seed must be a non-negative integer, was -1"),

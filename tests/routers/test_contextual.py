@@ -19,6 +19,7 @@ from riskroute.routers.contextual.market_features import MarketFeatures, horizon
 from riskroute.routers.contextual.router import Contextual, ContextualGreedy, ContextualIds, _order_class
 from riskroute.routers.public_data import PublicData, PublicMarketAtHorizon, PublicQueueOutflow
 from riskroute.routers.report import ChildReport, Report
+from riskroute.routers.risk import CHEAPEST, RiskProfile
 from riskroute.routers.rules import SweepRule
 
 KINDS = (ContextualGreedy, Contextual, ContextualIds)
@@ -71,7 +72,7 @@ def test_they_pass_the_router_checks(kind: type[ContextualGreedy]) -> None:
 def test_without_pools_and_queues_they_are_the_sweep(kind: type[ContextualGreedy]) -> None:
     for horizon, flows in ((0.0, True), (60.0, False), (0.0, False)):
         context = moment(horizon=horizon, pools=(), flows=flows)
-        plan = kind(kappa=0.0).route(context)
+        plan = kind(risk=CHEAPEST).route(context)
         assert not plan.dark
         assert not plan.dark_rest
         assert not plan.limit
@@ -101,7 +102,7 @@ def test_pools_that_cost_more_than_the_sweep_are_left_alone() -> None:
 
 def test_it_learns_from_public_outcomes_where_limit_orders_fill() -> None:
     """Both venues look alike but for their queues; fills are seen at A alone."""
-    router = ContextualGreedy(kappa=0.0, guard_tails=False)
+    router = ContextualGreedy(risk=CHEAPEST)
     taught(router, {"A": 0.95, "B": 0.05})
     plan = router.route(moment(1000, pools=()))
     assert plan.limit.get("A", 0) == 1000
@@ -111,7 +112,7 @@ def test_it_learns_from_public_outcomes_where_limit_orders_fill() -> None:
 def test_with_a_constant_market_it_is_the_best_static_split() -> None:
     """True means by venue are known, so that all splits in tenths can be compared."""
     chances = {"A": 0.9, "B": 0.6}
-    router = ContextualGreedy(kappa=0.0, guard_tails=False)
+    router = ContextualGreedy(risk=CHEAPEST)
     taught(router, chances, rounds=600)
     context = moment(1000, pools=())
     plan = router.route(context)
@@ -130,7 +131,7 @@ def test_with_a_constant_market_it_is_the_best_static_split() -> None:
 def test_a_price_for_risk_makes_it_wait_less() -> None:
     waits = []
     for kappa in (0.0, 0.5, 100.0):
-        router = ContextualGreedy(kappa=kappa, guard_tails=False)
+        router = ContextualGreedy(risk=RiskProfile("one", kappa))
         taught(router, {"A": 0.8, "B": 0.6}, deviation=0.02)
         waits.append(sum(router.route(moment(1000, pools=())).limit.values()))
     assert waits == sorted(waits, reverse=True)
@@ -142,7 +143,7 @@ def test_resting_orders_reach_the_greedy_split_of_ganchev_and_others() -> None:
     """What comes to each pool within the horizon has a law; the best split gives each share where it fills best."""
     rng = np.random.default_rng(3)
     presence, reach = {"P": 0.9, "Q": 0.5}, {"P": 300, "Q": 2000}
-    router = Contextual(kappa=0.0, guard_tails=False, seed=1)
+    router = Contextual(risk=CHEAPEST, seed=1)
     for number in range(800):
         plan = router.route(moment(number, flows=False))
         children = []
@@ -165,7 +166,7 @@ def test_resting_orders_reach_the_greedy_split_of_ganchev_and_others() -> None:
 def test_a_plan_that_is_sent_seems_worse_than_the_best_by_no_more_than_the_budget(
     kind: type[Contextual], budget: float
 ) -> None:
-    router = kind(budget=budget, kappa=0.0, guard_tails=False)
+    router = kind(budget=budget, risk=CHEAPEST)
     taught(router, {"A": 0.5, "B": 0.4}, rounds=21)
     others = 0
     for number in range(100, 120):
@@ -181,7 +182,7 @@ def test_a_plan_that_is_sent_seems_worse_than_the_best_by_no_more_than_the_budge
 
 
 def test_tails_that_are_no_worse_than_those_of_simple_rules_cost_little() -> None:
-    free, bound = ContextualGreedy(kappa=0.0, guard_tails=False), ContextualGreedy(kappa=0.0)
+    free, bound = ContextualGreedy(risk=CHEAPEST), ContextualGreedy(risk=RiskProfile("cheap", 0.0, capped=True))
     for router in (free, bound):
         taught(router, {"A": 0.8, "B": 0.7}, deviation=0.05)
         for number in range(1000, 1300):
@@ -229,10 +230,9 @@ def test_a_restored_router_makes_the_same_decisions(kind: type[ContextualGreedy]
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"kappa": -1.0}, "kappa must be"),
-        ({"kappa": "much"}, "kappa must be"),
-        ({"tail_room": -0.1}, "tail_room must be"),
-        ({"guard_tails": 1}, "guard_tails must be"),
+        ({"risk": -1.0}, "risk must be"),
+        ({"risk": "much"}, "risk must be"),
+        ({"risk": True}, "risk must be"),
         ({"units": 0}, "units must be"),
         ({"lit_half_life": 0.0}, "lit_half_life must be"),
         ({"dark_half_life": float("nan")}, "dark_half_life must be"),
@@ -268,7 +268,7 @@ def test_a_damaged_state_is_refused() -> None:
 
 
 def test_information_is_worth_nothing_without_future_orders() -> None:
-    alone = ContextualIds(orders_left=0.0, kappa=0.0, guard_tails=False, draws=4)
+    alone = ContextualIds(orders_left=0.0, risk=CHEAPEST, draws=4)
     for number in range(10):
         problem = alone.problem(moment(number))
         mean = problem.mean
@@ -290,7 +290,7 @@ def test_untried_pools_have_the_largest_information_gain() -> None:
 
 def test_a_symbol_with_few_orders_borrows_from_another() -> None:
     """Fills at A alone were seen of one symbol; of the other nothing was, and it follows until it has seen more."""
-    router = ContextualGreedy(kappa=0.0, guard_tails=False)
+    router = ContextualGreedy(risk=CHEAPEST)
     taught(router, {"A": 0.95, "B": 0.05})
     other = dataclasses.replace(moment(1000, pools=()), instrument=Instrument("NEWX"))
     plan = router.route(other)
@@ -367,7 +367,7 @@ def test_a_draw_that_was_made_for_another_kind_of_order_is_not_used() -> None:
 
 @pytest.mark.parametrize("budget", [0.0, 0.05, 10.0])
 def test_the_compiled_choice_is_that_of_plans_compared_one_by_one(budget: float) -> None:
-    router = Contextual(budget=budget, guard_tails=False)
+    router = Contextual(budget=budget)
     taught(router, {"A": 0.5, "B": 0.4}, rounds=21)
     rng = np.random.default_rng(4)
     for number in range(100, 130):

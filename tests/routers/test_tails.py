@@ -24,6 +24,7 @@ from riskroute.routers.contextual.wait_or_trade import (
     _resting_excess,
 )
 from riskroute.routers.public_data import PublicData, PublicMarketAtHorizon, PublicQueueOutflow
+from riskroute.routers.risk import RiskProfile
 
 SHARES = np.arange(0, 110, 10.0)
 LAW = np.array([[-0.01, -1.0, 500.0, 800.0], [-0.008, 0.5, 50.0, 400.0]])
@@ -156,7 +157,7 @@ def test_guarded_it_posts_where_limit_orders_are_safe() -> None:
     """
     plans = {}
     for guard in (False, True):
-        rng, router = np.random.default_rng(6), ContextualGreedy(kappa=0.0, guard_tails=guard)
+        rng, router = np.random.default_rng(6), ContextualGreedy(risk=RiskProfile("one", 0.0, capped=guard))
         for number in range(400):
             router.on_public_data(outcome(number, rng))
         for number in range(400, 800):

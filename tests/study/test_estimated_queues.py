@@ -14,6 +14,7 @@ import riskroute as rr
 from naive_queues import hidden_ids
 from riskroute.core.errors import InputError
 from riskroute.market.queue_models import DEFAULT_QUEUE_MODEL, QueueModel
+from riskroute.routers.risk import CHEAPEST
 from riskroute.simulation.backends import Backend
 from riskroute.study.backtest import BacktestResult, queue_plays, run_backtest
 from riskroute.study.config import BacktestConfig, StressConfig, StudyConfig
@@ -166,5 +167,5 @@ def test_a_study_shows_them_in_text_json_and_page(days: list[MarketDay], folder:
 def test_the_headroom_says_so(days: list[MarketDay], folder: Path) -> None:
     cache = PlayCache(folder.parent / "played")
     config = dataclasses.replace(CONFIG, routers=(), orders=12)
-    rows = market_headroom("x", days, config, sizes=(300,), horizons=(10.0,), kappas=(0.0,), backend=HERE, cache=cache)
+    rows = market_headroom("x", days, config, sizes=(300,), horizons=(10.0,), risks=(CHEAPEST,), backend=HERE, cache=cache)
     assert any("queue positions at XNAS are estimates" in line for line in headroom_words(rows))

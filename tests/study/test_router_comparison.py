@@ -14,6 +14,7 @@ import polars as pl
 import pytest
 
 from riskroute.core.errors import InputError
+from riskroute.routers.risk import BALANCED, CHEAPEST, RiskProfile
 from riskroute.simulation.backends import Backend
 from riskroute.study.backtest import BacktestResult, _equivalent_tolerance, run_backtest
 from riskroute.study.candidates import candidate_names
@@ -63,7 +64,7 @@ def tables(
 def test_a_small_table_by_hand() -> None:
     """Two seeds of four orders. Bar: 1 2 3 4, both times. Other: 0 2 2 4, then 2 2 4 4."""
     made = tables({"bar": [[1, 2, 3, 4]] * 2, "other": [[0, 2, 2, 4], [2, 2, 4, 4]]}, foreseen=1.0, estimated="take")
-    found = compare_routers(made, "bar", {"other": "F2"}, kappa=0.1)
+    found = compare_routers(made, "bar", {"other": "F2"}, risk=RiskProfile("one", 0.1))
     assert (found.orders, found.bar, found.p_value) == (4, "bar", None)
     bar, other = found.routers["bar"], found.routers["other"]
     assert (bar.cost_bps, other.cost_bps) == pytest.approx((2.5, 2.5))
@@ -118,9 +119,9 @@ def test_the_worst_twentieth() -> None:
 
 def test_impact_is_added_once_and_kappa_changes_the_objective_alone() -> None:
     made = tables({"bar": [[1, 2, 3, 4]], "other": [[0, 2, 2, 5]]})
-    plain = compare_routers(made, "bar", {}, kappa=0.05)
-    pressed = compare_routers(made, "bar", {}, kappa=0.05, impact=2.0)
-    risky = compare_routers(made, "bar", {}, kappa=0.5)
+    plain = compare_routers(made, "bar", {}, risk=BALANCED)
+    pressed = compare_routers(made, "bar", {}, risk=BALANCED, impact=2.0)
+    risky = compare_routers(made, "bar", {}, risk=RiskProfile("risky", 0.5))
     for name in ("bar", "other"):
         assert pressed.routers[name].cost_bps == pytest.approx(plain.routers[name].cost_bps + 1.0)
         assert pressed.routers[name].objective_bps == pytest.approx(plain.routers[name].objective_bps + 1.0)
@@ -129,8 +130,8 @@ def test_impact_is_added_once_and_kappa_changes_the_objective_alone() -> None:
         assert same == plain.routers[name]
 
 
-def found_of(costs: dict[str, list[float]], kappa: float = 0.0) -> RouterComparison:
-    return compare_routers(tables({name: [some] for name, some in costs.items()}), "bar", {}, kappa=kappa)
+def found_of(costs: dict[str, list[float]], risk: RiskProfile = CHEAPEST) -> RouterComparison:
+    return compare_routers(tables({name: [some] for name, some in costs.items()}), "bar", {}, risk=risk)
 
 
 def noise(seed: int, scale: float = 1.0, count: int = 120) -> list[float]:
@@ -171,7 +172,7 @@ def test_there_is_no_verdict_where_much_is_estimated() -> None:
     bar = noise(0)
     costs = {"bar": bar, "better": [cost - 0.5 for cost in bar]}
     found = compare_routers(
-        tables({name: [some] for name, some in costs.items()}, estimated="take"), "bar", {}, kappa=0
+        tables({name: [some] for name, some in costs.items()}, estimated="take"), "bar", {}, risk=CHEAPEST
     )
     assert found.router_to_use is None
     assert backtest_verdict(found) == (
@@ -219,14 +220,14 @@ def test_cheaper_and_riskier_is_not_better() -> None:
     bar = noise(0, 0.2)
     risky = [cost - 0.6 + wobble for cost, wobble in zip(bar, noise(5, 2.0), strict=True)]
     assert backtest_verdict(found_of({"bar": bar, "risky": risky})).startswith("Use risky")
-    assert backtest_verdict(found_of({"bar": bar, "risky": risky}, kappa=1.0)).startswith("Use bar")
+    assert backtest_verdict(found_of({"bar": bar, "risky": risky}, risk=RiskProfile("risky", 1.0))).startswith("Use bar")
 
 
 def test_the_bar_is_the_rule_of_every_desk() -> None:
     costs: dict[str, list[list[float]]] = {"sweep": [[3, 3]], "dark-first+sweep": [[2, 2]], "rest-even+sweep": [[1, 1]]}
     orders = tables(costs).orders
     names = list(costs)
-    asked: dict[str, Any] = {"kappa": 0.0}
+    asked: dict[str, Any] = {"risk": CHEAPEST}
     assert choose_benchmark(orders, names, pools=True, horizon=0.0, **asked) == "dark-first+sweep"
     assert choose_benchmark(orders, names, pools=False, horizon=0.0, **asked) == "sweep"
     trained = orders.with_columns(judged=pl.col("number") == 1)
@@ -240,7 +241,7 @@ def test_which_routers_are_played() -> None:
     assert "dark-first+sweep" not in candidate_names([], pools=False, horizon=0.0)
     assert "rest-even+sweep" in candidate_names(["spray"], pools=True, horizon=10.0)
     every = candidate_names(["all"], pools=True, horizon=10.0)
-    assert candidate_names(["all", "contextual:kappa=0"], pools=True, horizon=10.0) == [*every, "contextual:kappa=0"]
+    assert candidate_names(["all", "contextual:risk=0"], pools=True, horizon=10.0) == [*every, "contextual:risk=0"]
     assert len(every) == len(set(every))
     assert every[-1] == "clairvoyant"
     assert {"adaptive", "static+sweep", "dark-first+post+sweep"} <= set(every)
@@ -326,7 +327,7 @@ def test_what_was_played_is_not_played_again(dark_days: list[MarketDay], tmp_pat
     again = run_backtest("dark", dark_days, config, backend=HERE, cache=cache, finished=played.append)
     assert again.to_json() == first.to_json()
     files = {path: path.stat().st_mtime_ns for path in tmp_path.glob("*/*.parquet")}
-    riskier = dataclasses.replace(config, kappa=1.0)
+    riskier = dataclasses.replace(config, risk=RiskProfile("risky", 1.0))
     other = run_backtest("dark", dark_days, riskier, backend=HERE, cache=cache).comparison.routers["sweep"]
     assert dataclasses.replace(other, objective_bps=0.0) == dataclasses.replace(
         first.comparison.routers["sweep"], objective_bps=0.0

@@ -13,6 +13,7 @@ import pytest
 
 from riskroute.core.errors import InputError
 from riskroute.market.day_books import DayBooks, PreparedDayBooks
+from riskroute.routers.risk import RiskProfile
 from riskroute.simulation.dark_market import DarkMarketPool
 from riskroute.study.backtest import run_backtest
 from riskroute.study.candidates import Candidate
@@ -63,7 +64,7 @@ def test_with_pools_all_splits_by_hand(tmp_path: Path, kappa: float) -> None:
     """Mean cost of what each place gets, risk of pools, and what they return taken where all of it is cheapest."""
     pools = tuple(dataclasses.replace(pool, recent=0.0) for pool in POOLS)
     days = two_days(tmp_path, {"A": (2, 300), "B": (3, 300)}, pools=pools)
-    config = BacktestConfig(orders=25, quantities=(500,), latency_ms=0.0, kappa=kappa)
+    config = BacktestConfig(orders=25, quantities=(500,), latency_ms=0.0, risk=RiskProfile("one", kappa))
     chosen = _fit_static(days, config).parameters
     day = day_to_play(days[0], config)
     dark = day.dark_market(config.seed, config.stress.leak)
@@ -133,7 +134,7 @@ def test_without_training_days_nothing_is_chosen(tmp_path: Path) -> None:
 def test_the_best_before_a_sweep_is_the_best_of_the_grid(tmp_path: Path) -> None:
     """Played again one by one on the training day."""
     days = two_days(tmp_path, {"A": (4, 300), "B": (5, 300)}, pools=POOLS)
-    config = BacktestConfig(orders=8, quantities=(800,), horizon=10.0, kappa=0.05)
+    config = BacktestConfig(orders=8, quantities=(800,), horizon=10.0)
     chosen = _fit_static_sweep(days, config, backend=HERE)
     values = {}
     for pools in ([], ["P", "Q"]):
@@ -141,7 +142,7 @@ def test_the_best_before_a_sweep_is_the_best_of_the_grid(tmp_path: Path) -> None
             if rest + post <= 1:
                 one = Candidate("x", "static+sweep", {"pools": pools, "rest": rest, "post": post})
                 orders = play_routers([one], days[:1], config, backend=HERE).orders
-                values[(*pools, rest, post)] = objective_cost(orders, config.kappa)
+                values[(*pools, rest, post)] = objective_cost(orders, config.risk.kappa)
     asked = chosen.parameters
     assert values[(*asked["pools"], asked["rest"], asked["post"])] == pytest.approx(min(values.values()), abs=1e-12)
     assert max(values.values()) > min(values.values()) + 0.1

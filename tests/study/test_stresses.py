@@ -9,10 +9,11 @@ import numpy as np
 import polars as pl
 import pytest
 
+from riskroute.routers.risk import BALANCED, CHEAPEST, RiskProfile
 from riskroute.study.backtest import BacktestResult, run_backtest
 from riskroute.study.candidates import Candidate
 from riskroute.study.config import BacktestConfig, StressConfig
-from riskroute.study.headroom import _Headroom, headroom_table, headroom_words, market_headroom
+from riskroute.study.headroom import RISKS, _Headroom, headroom_table, headroom_words, market_headroom
 from riskroute.study.markets import MarketDay
 from riskroute.study.play import play_routers
 from riskroute.study.stresses import placebo_table, run_placebos, run_stresses, stress_configs, stress_table
@@ -141,11 +142,11 @@ def test_headroom_is_what_the_clairvoyant_leaves(dark_days: list[MarketDay]) -> 
         BacktestConfig(orders=10, block_minutes=2),
         sizes=(500,),
         horizons=(0.0,),
-        kappas=(0.0, 0.2),
+        risks=RISKS[::2],
         backend=HERE,
         progress=lambda *words: told.append(words),
     )
-    assert [(one.quantity, one.horizon, one.kappa) for one in found] == [
+    assert [(one.quantity, one.horizon, one.risk.kappa) for one in found] == [
         (500, 0.0, 0.0),
         (500, 0.0, 0.2),
     ]
@@ -161,13 +162,13 @@ def test_headroom_is_what_the_clairvoyant_leaves(dark_days: list[MarketDay]) -> 
     assert found[0].clairvoyant == found[1].clairvoyant  # what is known is no risk, at any price of it
 
 
-def room(shares: int, left: float, kappa: float = 0.0, estimated: float = 0.0) -> _Headroom:
-    return _Headroom("m", shares, 0.0, kappa, 100, 3.0, 2.0, None, 1.0, 1.0 - left, estimated)
+def room(shares: int, left: float, risk: RiskProfile = CHEAPEST, estimated: float = 0.0) -> _Headroom:
+    return _Headroom("m", shares, 0.0, risk, 100, 3.0, 2.0, None, 1.0, 1.0 - left, estimated)
 
 
 def test_headroom_is_against_the_best_rule_of_its_row() -> None:
     """Dark first is the best rule here, and its cost that of perfect foresight: nothing is left to learn."""
-    one = _Headroom("m", 1000, 0.0, 0.0, 100, 3.0, 2.0, 1.2, 1.3, 1.2, 0.0)
+    one = _Headroom("m", 1000, 0.0, CHEAPEST, 100, 3.0, 2.0, 1.2, 1.3, 1.2, 0.0)
     assert one.learning_bps == 0.0
     assert not one.can_pay
     assert dataclasses.replace(one, static=1.1, clairvoyant=1.0).learning_bps == pytest.approx(0.1)
@@ -188,8 +189,8 @@ def test_words_about_headroom() -> None:
     assert headroom_words([room(10, 0.05), room(100, 0.2)]) == [
         f"{begin} may pay for orders of 100 shares only: it can save at most 0.20 {BOUND}"
     ]
-    assert headroom_words([room(10, 0.05), room(10, 0.2, 0.2)]) == [
-        f"{begin} may pay at some values of kappa: it can save at most 0.20 {BOUND}"
+    assert headroom_words([room(10, 0.05), room(10, 0.2, BALANCED)]) == [
+        f"{begin} may pay with some risk profiles: it can save at most 0.20 {BOUND}"
     ]
     assert room(10, 0.5).looking_bps == 2.0
 

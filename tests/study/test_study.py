@@ -93,7 +93,7 @@ def test_the_choice_and_the_amounts_follow_from_the_orders(result: StudyResult, 
         mine = costs(backtest, router, judged=False)
         scale = 1e4 / (mine["quantity"] * mine["mid"]).to_numpy()
         surprise = (mine["cost"] - mine["foreseen"]).to_numpy() * scale
-        naive = (mine["cost"].to_numpy() * scale).mean() + CONFIG.kappa * surprise.var(ddof=1)
+        naive = (mine["cost"].to_numpy() * scale).mean() + CONFIG.risk.kappa * surprise.var(ddof=1)
         assert objective == pytest.approx(naive)
     assert case.chosen == min(case.training_objective_bps, key=case.training_objective_bps.__getitem__)
     one, rule = (costs(backtest, name, judged=True)["cost"] for name in (case.chosen, case.comparison.bar))
@@ -288,7 +288,7 @@ def test_from_the_market_to_files_in_one_call(kept_days: Path, dark_days: list[M
         ({"horizons": (-1.0,)}, "horizons must be a number of at least 0, was -1.0"),
         ({"horizons": 60.0}, "horizons must be a list of numbers, was 60.0"),
         ({"side": "long"}, "side must be one of both, buy, sell, was 'long'"),
-        ({"kappa": -1}, "kappa must be a number of at least 0 and of at most 1000, was -1"),
+        ({"risk": -1}, "risk must be cautious, balanced, cheapest or a kappa from 0 to 1000, was -1"),
         ({"train": 0}, "train must be at least 1, since a router is chosen on the training days, was 0"),
         ({"routers": ("contextul",)}, "did you mean 'contextual'?"),
         ({"stresses": 1}, "stresses must be true or false, was int"),

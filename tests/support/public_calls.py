@@ -605,6 +605,7 @@ _ROUTER_CALLS: dict[str, Call] = {
     "price_decision": (rr.routers.price_decision, {"context": CONTEXT, "plan": PLAN}),
     "make_router": (rr.routers.make_router, {"name": "sweep", "discretion": 1}),
     "restore_router": (rr.routers.restore_router, {"state": rr.routers.make_router("sweep").state()}),
+    "RiskProfile": (rr.routers.RiskProfile, {"name": "tight", "kappa": 0.2, "capped": True}),
     "check_router": (rr.check_router, {"router": rr.routers.SweepRule()}),
     "DarkMarketPool": (rr.DarkMarketPool, _fields(rr.DarkMarketPool("P", 0.3))),
     "Router.route": (lambda **a: rr.routers.SweepRule().route(**a), {"context": CONTEXT}),
@@ -626,7 +627,7 @@ def of_markets(folder: Path) -> dict[str, Call]:
         "routers": ["sweep"],
         "orders": 2,
         "horizon": 0.0,
-        "kappa": 0.05,
+        "risk": "balanced",
     }
     for name in ("hours", "progress"):
         del played[name]

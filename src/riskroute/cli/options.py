@@ -44,6 +44,14 @@ Queue = Annotated[
         "or exact (no limit orders there); default: pessimistic. Elsewhere they are exact."
     ),
 ]
+Risk = Annotated[
+    str | None,
+    typer.Option(
+        help="Risk profile: cheapest (mean cost), balanced (mean cost + 0.05 x variance), cautious (balanced, expected "
+        "shortfall capped at the benchmark rule's), or kappa in bps per squared bp of unforeseen cost variance; "
+        "default: balanced."
+    ),
+]
 Seed = Annotated[int, typer.Option(help="Seed of markets, orders and dark pools.")]
 Kept = Annotated[Path, typer.Option(help="Cache folder for prepared days and results.")]
 Symbols = Annotated[list[str] | None, typer.Option(help="Symbol; repeat for more.")]

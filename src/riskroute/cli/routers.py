@@ -64,6 +64,7 @@ def _route(
         Path | None, typer.Option(help="Instruments by symbol (.toml), of which the one of the symbol is used.")
     ] = None,
     state: Annotated[Path | None, typer.Option(help="Restore the router from this state (.json).")] = None,
+    risk: options.Risk = None,
     json: Annotated[Path | None, typer.Option(help="Write the answer to this .json file.")] = None,
 ) -> None:
     """Route one order: print which venues and pools get which quantity, given the current books.
@@ -93,7 +94,7 @@ def _route(
             "--horizon needs --router or --state, since a sweep does not wait; for example --router "
             "dark-first+post+sweep, or the --state of a study"
         )
-    chosen = _router(router, state)
+    chosen = _router(router, state, risk)
     known: dict[str, Any] = {} if symbol is None else {"symbol": symbol}
     if instruments is not None:
         known["instrument"] = _declared(instruments, symbol, protection)
@@ -120,8 +121,8 @@ def _declared(instruments: Path, symbol: str | None, protection: str) -> Instrum
     return one
 
 
-def _router(text: str | None, state: Path | None) -> Router:
-    """Make the router, or restore it from a state."""
+def _router(text: str | None, state: Path | None, risk: str | None = None) -> Router:
+    """Make the router, or restore it from a state, which has its own risk profile."""
     from riskroute.routers.registry import (
         file_router,
         is_file_router,
@@ -133,7 +134,9 @@ def _router(text: str | None, state: Path | None) -> Router:
 
     name, parameters = router_parameters(text or "sweep")
     if state is None:
-        return make_router(name, **parameters)
+        return make_router(name, **parameters | ({} if risk is None else {"risk": risk}))
+    if risk is not None:
+        raise InputError(f"omit --risk with --state, whose router has its own risk profile; was {risk!r}")
     if is_file_router(name):
         return file_router(name).restore(_read(state))
     chosen = restore_router(_read(state))
@@ -209,7 +212,7 @@ def _backtest(
     lot: options.Lot = None,
     orders: Annotated[int, typer.Option(help="Orders per day.")] = 200,
     horizon: Annotated[float, typer.Option(help="Deadline of every order in seconds; 0 is immediate.")] = 0.0,
-    kappa: Annotated[float, typer.Option(help="Risk charge: bps per squared bp of unforeseen cost variance.")] = 0.05,
+    risk: options.Risk = None,
     router: Annotated[
         list[str] | None,
         typer.Option(
@@ -247,6 +250,7 @@ def _backtest(
     """
     check_outputs({"--json": json, "--out": out / "x" if out else None, "--kept": kept / "x"})
     require_market_command()
+    from riskroute.routers.risk import BALANCED, risk_profile
     from riskroute.simulation.backends import Backend
     from riskroute.study.backtest import queue_plays, run_backtest
     from riskroute.study.candidates import CLAIRVOYANT, candidate_names, check_candidates
@@ -259,7 +263,7 @@ def _backtest(
         lot=lot,
         orders=orders,
         horizon=horizon,
-        kappa=kappa,
+        risk=BALANCED if risk is None else risk_profile("risk", risk),
         routers=check_candidates(router or ()),
         hours=hours,
         train=train,
@@ -367,9 +371,12 @@ def _headroom(
     horizon: Annotated[
         list[float] | None, typer.Option(help="Deadline in seconds; repeat for more; default: 0, 10, 60 and 300.")
     ] = None,
-    kappa: Annotated[
-        list[float] | None,
-        typer.Option(help="Risk charge: bps per squared bp; repeat for more; default: 0, 0.05 and 0.2."),
+    risk: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Risk profile: cheapest, balanced, or kappa in bps per squared bp; repeat for more; default: cheapest, "
+            "balanced and 0.2."
+        ),
     ] = None,
     orders: Annotated[int, typer.Option(help="Orders per day.")] = 200,
     fees: options.Fees = None,
@@ -387,22 +394,24 @@ def _headroom(
     check_outputs({"--json": json, "--kept": kept / "x"})
     require_market_command()
     from riskroute.core.records import to_plain
+    from riskroute.routers.risk import risk_profile
     from riskroute.simulation.backends import Backend
     from riskroute.study.config import BacktestConfig
-    from riskroute.study.headroom import HORIZONS, KAPPAS, SIZES, headroom_table, headroom_words, market_headroom
+    from riskroute.study.headroom import HORIZONS, RISKS, SIZES, headroom_table, headroom_words, market_headroom
     from riskroute.study.play import PlayCache
 
-    sizes, waits, prices = tuple(quantity or SIZES), tuple(horizon or HORIZONS), tuple(kappa or KAPPAS)
+    sizes, waits = tuple(quantity or SIZES), tuple(horizon or HORIZONS)
+    risks = tuple(risk_profile("risk", one) for one in risk) if risk else RISKS
     config, backend, found = BacktestConfig(orders=orders, hours=hours, seed=seed), Backend(), []
     names = market or ["paper", "comparable", "dark"]
-    with show_progress(len(names) * len(sizes) * len(waits) * len(prices), "cases") as progress:
+    with show_progress(len(names) * len(sizes) * len(waits) * len(risks), "cases") as progress:
         for name in names:
             ready = _market_days(name, symbol, days, seed, config.clock_hours, kept, fees, backend)
             found += market_headroom(
                 *(name, ready, config),
                 sizes=sizes,
                 horizons=waits,
-                kappas=prices,
+                risks=risks,
                 backend=backend,
                 cache=PlayCache(kept / "played"),
                 progress=progress,

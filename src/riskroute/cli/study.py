@@ -45,10 +45,7 @@ def _study(
         list[float] | None,
         typer.Option(help="Deadline of every order in seconds, 0 is immediate; repeat for more; default: 60."),
     ] = None,
-    kappa: Annotated[
-        float | None,
-        typer.Option(help="Risk charge: bps per squared bp of unforeseen cost variance; default: 0.05."),
-    ] = None,
+    risk: options.Risk = None,
     days: options.Days = None,
     train: Annotated[
         int | None, typer.Option(help="Days at the beginning used to train and choose a router; default: half.")

@@ -27,6 +27,7 @@ from riskroute.routers.registry import make_router as make_router
 from riskroute.routers.registry import restore_router as restore_router
 from riskroute.routers.report import ChildReport as ChildReport
 from riskroute.routers.report import Report as Report
+from riskroute.routers.risk import RiskProfile as RiskProfile
 from riskroute.routers.router import Router as Router
 from riskroute.routers.rules import DarkFirstPostRule as DarkFirstPostRule
 from riskroute.routers.rules import DarkFirstRule as DarkFirstRule

@@ -10,7 +10,7 @@ import numpy as np
 from riskroute.core.errors import InputError, StateError
 from riskroute.core.records import Count, Positive
 from riskroute.core.text import shown
-from riskroute.core.validation import instance_of, one_of, parameter, real_number, true_or_false, whole_number
+from riskroute.core.validation import instance_of, one_of, parameter, true_or_false, whole_number
 from riskroute.learning.plan import Setting
 from riskroute.learning.policies.linear_policy import LinearPolicy
 from riskroute.learning.registry import POLICIES, make_policy
@@ -18,6 +18,7 @@ from riskroute.learning.tickets import Tickets
 from riskroute.routers.context import Context
 from riskroute.routers.plan import Plan
 from riskroute.routers.report import ChildReport
+from riskroute.routers.risk import BALANCED, RiskProfile, risk_profile
 from riskroute.routers.router import Router, RouterBelief
 from riskroute.routers.rules import split_rule_plan
 from riskroute.routing.allocations import Allocations
@@ -44,8 +45,8 @@ class PolicyRouter(Router):
     ----------
     policy : str
         Name of the policy.
-    kappa : float
-        Basis points charged per squared basis point of variance: the risk tolerance is ``1 / kappa``.
+    risk : RiskProfile
+        Risk profile, its name, or kappa: the risk tolerance is ``1 / kappa``. Policies cannot cap the tail.
     units : int
         Number of equal units per order.
     rounds : int
@@ -75,7 +76,7 @@ class PolicyRouter(Router):
     action: list[int] = field(init=False, repr=False)  # units of the last split
     awaiting: dict[str, _OpenOutcome] = field(init=False, repr=False)
     policy: str = parameter("adaptive", one_of, choices=tuple(POLICIES))
-    kappa: float = parameter(0.05, real_number, minimum=0)
+    risk: RiskProfile = parameter(BALANCED, risk_profile)
     units: int = parameter(10, whole_number, maximum=1000)
     rounds: int = parameter(10_000, whole_number)
     seed: int = parameter(0, whole_number, minimum=0)
@@ -102,7 +103,7 @@ class PolicyRouter(Router):
         if self._tickets is None:
             venues, pools = context.books.venues, context.pools
             self.places = [("take", name) for name in venues] + [("dark", pool.name) for pool in pools]
-            tolerance = 1 / max(self.kappa, 1e-6)
+            tolerance = 1 / max(self.risk.kappa, 1e-6)
             setting = Setting(actions=self._actions(), horizon=self.rounds, risk_tolerance=tolerance)
             policy = make_policy(self.policy, **self.parameters_of_policy).start(setting, self.seed)
             self._tickets = Tickets(policy, ahead=self.ahead)

@@ -253,9 +253,9 @@ class BacktestResult:
         """
         orders = self.tables.orders
         price = float(orders.select((polars.col("mid") * polars.col("multiplier")).mean()).item())
-        known = self.config.kappa > 0 and orders["currency"].n_unique() == 1
+        known = self.config.risk.kappa > 0 and orders["currency"].n_unique() == 1
         sizes = self.config.quantities if known else ()
-        return {str(size): _equivalent_tolerance(self.config.kappa, size * price) for size in sizes}
+        return {str(size): _equivalent_tolerance(self.config.risk.kappa, size * price) for size in sizes}
 
     def footprint(self, size: float | None = None) -> str:
         """Return the median order size relative to displayed depth and to traded volume, as text."""
@@ -343,14 +343,14 @@ def run_backtest(
                 "use more orders or other hours"
             )
         played = orders["router"].unique(maintain_order=True).to_list()
-        bar = choose_benchmark(orders, played, pools=pools, horizon=config.horizon, kappa=config.kappa)
+        bar = choose_benchmark(orders, played, pools=pools, horizon=config.horizon, risk=config.risk)
         mine = dataclasses.replace(tables, orders=orders)
         queues = None
         if extremes:
             costs = (mean_costs(extremes[name], size, impact=config.stress.impact) for name in QUEUE_BOUNDS)
             queues = QueueEstimate(estimated_queue_venues(days), str(config.queue_model), *costs)
         found[size] = compare_routers(
-            mine, bar, feedback, kappa=config.kappa, impact=config.stress.impact, seed=config.seed, queues=queues
+            mine, bar, feedback, risk=config.risk, impact=config.stress.impact, seed=config.seed, queues=queues
         )
     return BacktestResult(market, tuple(days), config, tuple(candidates), found, tables)
 
@@ -395,7 +395,7 @@ def backtest(
     backend : Backend, optional
         Where to prepare and play days.
     **orders
-        Fields of `BacktestConfig`: ``orders``, ``hours``, ``horizon``, ``kappa``, ``side``, ``lot``, ``train``,
+        Fields of `BacktestConfig`: ``orders``, ``hours``, ``horizon``, ``risk``, ``side``, ``lot``, ``train``,
         ``latency_ms``, ``dark_latency_ms``, ``seeds``, ``block_minutes``, ``stress``, ``protection``, ``queue``.
     """
     listed = valid_list("routers", routers, (str, Router), "names or routers")

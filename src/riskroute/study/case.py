@@ -344,7 +344,7 @@ def play_case(
         config.market, days, asked, backend=backend, cache=cache, finished=played, candidates=candidates
     )
     found, orders = result.comparison, result.tables.orders
-    objectives = _training_objectives(orders, config.kappa)
+    objectives = _training_objectives(orders, config.risk.kappa)
     chosen = _choose_router(objectives, found.bar)
     reason = found.choice_reason(chosen)
     use = chosen if reason == "beats" else found.bar

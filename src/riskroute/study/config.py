@@ -33,12 +33,12 @@ from riskroute.market.clock import SECOND, TimeWindow, clock_duration, parse_clo
 from riskroute.market.dark_pools import DarkPool
 from riskroute.market.queue_models import DEFAULT_QUEUE_MODEL, QUEUE_MODELS, QueueModel
 from riskroute.market.schema import MOST_LEVELS
+from riskroute.routers.risk import BALANCED, RiskProfile, risk_profile
 from riskroute.simulation.dark_market import LEAK
 from riskroute.simulation.exchange import Latency
 from riskroute.study.candidates import CLAIRVOYANT, canonical_candidate_name
 from riskroute.study.day_tables import PRICE_BENCHMARKS
 
-_KAPPA = 0.05  # default charge, basis points per squared basis point of variance
 _EXACT = "exact"  # queue positions from order ids only
 
 
@@ -76,7 +76,8 @@ class BacktestConfig:
     - ``lot``: lot size of child orders, a natural quantity. Default: that of the instrument.
     - ``orders``: orders per day.
     - ``horizon``: deadline of every order, seconds.
-    - ``kappa``: basis points charged per squared basis point of variance of the unforeseen cost.
+    - ``risk``: risk profile, its name (``cautious``, ``balanced`` or ``cheapest``), or kappa: basis points charged per
+      squared basis point of variance of the unforeseen cost.
     - ``routers``: names of routers. Default: the simple rules, the fitted static splits and the clairvoyant.
     - ``hours``: hours within which orders arrive and end, such as ``10:30-11:00``, in the zone of the recordings (New
       York for synthetic days, which then consist of these hours only). Default: 09:35-15:55 in New York, else the whole
@@ -100,7 +101,7 @@ class BacktestConfig:
     lot: float | None = parameter(None, real_number, above=0)
     orders: int = parameter(200, whole_number, maximum=10**6)
     horizon: float = parameter(0.0, real_number, minimum=0, maximum=3600)
-    kappa: float = parameter(_KAPPA, real_number, minimum=0, maximum=1000)
+    risk: RiskProfile = parameter(BALANCED, risk_profile)
     routers: tuple[str, ...] = ()
     hours: str | None = None
     train: int | None = parameter(None, whole_number, minimum=0)
@@ -171,7 +172,7 @@ class StudyConfig:
     side: str = "both"
     lot: float | None = None
     horizons: tuple[float, ...] = (60.0,)
-    kappa: float = _KAPPA
+    risk: RiskProfile = parameter(BALANCED, risk_profile)
     days: int | None = parameter(None, whole_number, maximum=10_000)
     train: int | None = None
     routers: tuple[str, ...] = ("spray", "primary", "static", "static+sweep", "contextual")
@@ -246,7 +247,9 @@ def changed_config(config: Any) -> str:
     """Return the fields of a configuration that differ from the defaults, as keyword arguments."""
     default = type(config)()
     values = {item.name: getattr(config, item.name) for item in fields(config)}
-    return ", ".join(f"{name}={value!r}" for name, value in values.items() if value != getattr(default, name))
+    changed = {name: value for name, value in values.items() if value != getattr(default, name)}
+    shortened = {name: value.short if isinstance(value, RiskProfile) else value for name, value in changed.items()}
+    return ", ".join(f"{name}={value!r}" for name, value in shortened.items())
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from riskroute.core.instrument import SHARES, Instrument, each_named
 from riskroute.core.text import TextTable, fixed_text
+from riskroute.routers.risk import BALANCED, CHEAPEST, RiskProfile, risk_profile
 from riskroute.simulation.backends import Backend
 from riskroute.study.backtest import run_backtest
 from riskroute.study.candidates import CLAIRVOYANT
@@ -23,15 +24,16 @@ from riskroute.study.play import PlayCache
 from riskroute.study.router_comparison import MOST_ESTIMATED, WORTH, queue_note
 from riskroute.study.verdict import no_verdict_text
 
-# grid of the command and of the benchmark: quantities, seconds, bps per squared bp
-SIZES, HORIZONS, KAPPAS = (10, 100, 1000, 5000), (0.0, 10.0, 60.0, 300.0), (0.0, 0.05, 0.2)
+# grid of the command and of the benchmark: quantities, seconds, risk profiles
+SIZES, HORIZONS = (10, 100, 1000, 5000), (0.0, 10.0, 60.0, 300.0)
+RISKS = (CHEAPEST, BALANCED, risk_profile("risk", 0.2))
 
 _RULES = ("static", "sweep", "dark-first+sweep", "static+sweep", CLAIRVOYANT)
 
 
 @dataclass(frozen=True)
 class _Headroom:
-    """Objectives in basis points for one market, order size, deadline and kappa; ``dark_first`` needs pools.
+    """Objectives in basis points for one market, order size, deadline and risk profile; ``dark_first`` needs pools.
 
     ``queues`` is a sentence about estimated queue positions, empty if there are none.
     """
@@ -39,7 +41,7 @@ class _Headroom:
     market: str
     quantity: float
     horizon: float
-    kappa: float
+    risk: RiskProfile
     orders: int
     static: float
     sweep: float
@@ -90,18 +92,18 @@ def market_headroom(
     *,
     sizes: Sequence[float] = SIZES,
     horizons: Sequence[float] = HORIZONS,
-    kappas: Sequence[float] = KAPPAS,
+    risks: Sequence[RiskProfile] = RISKS,
     backend: Backend | None = None,
     cache: PlayCache | None = None,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> list[_Headroom]:
-    """Return the headroom of a market for every order size, deadline and kappa."""
+    """Return the headroom of a market for every order size, deadline and risk profile."""
     tried = tuple(name for name in _RULES if days[0].pools or name != "dark-first+sweep")
     found: list[_Headroom] = []
-    total = len(sizes) * len(horizons) * len(kappas)
+    total = len(sizes) * len(horizons) * len(risks)
     venues, model = estimated_queue_venues(days), config.queue_model
-    for size, horizon, kappa in itertools.product(sizes, horizons, kappas):
-        asked = dataclasses.replace(config, quantities=(size,), horizon=horizon, kappa=kappa, routers=tried)
+    for size, horizon, risk in itertools.product(sizes, horizons, risks):
+        asked = dataclasses.replace(config, quantities=(size,), horizon=horizon, risk=risk, routers=tried)
         played = run_backtest(market, days, asked, backend=backend, cache=cache, bounds=False)
         routers = played.comparison
         value = {name: one.objective_bps for name, one in routers.routers.items()}
@@ -109,7 +111,7 @@ def market_headroom(
         estimated = max(routers.routers[name].estimated_share for name in (best, CLAIRVOYANT))
         found.append(
             _Headroom(
-                *(market, size, horizon, kappa, routers.orders, value["static"], value["sweep"]),
+                *(market, size, horizon, risk, routers.orders, value["static"], value["sweep"]),
                 *(value.get("dark-first+sweep"), value["static+sweep"], value[CLAIRVOYANT], estimated),
                 played.synthetic,
                 queue_note(venues, str(model)) if venues and model is not None and horizon > 0 else "",
@@ -122,15 +124,15 @@ def market_headroom(
 
 
 def headroom_table(found: Sequence[_Headroom]) -> TextTable:
-    """Return a table with one row per market, order size, deadline and kappa; objectives are in basis points."""
-    header = ["market", "quantity", "seconds", "kappa", "static", "sweep", "dark first", "static + sweep"]
+    """Return a table with one row per market, order size, deadline and risk profile; objectives are in basis points."""
+    header = ["market", "quantity", "seconds", "risk", "static", "sweep", "dark first", "static + sweep"]
     header += ["clairvoyant", "saved by looking", "learning, at most", "estimated"]
     rows = []
     for one in found:
         rules = (one.static, one.sweep, one.dark_first, one.static_sweep, one.clairvoyant)
         rows.append(
             [
-                *(_market(one), one.size, f"{one.horizon:g}", f"{one.kappa:g}"),
+                *(_market(one), one.size, f"{one.horizon:g}", one.risk.name),
                 *(fixed_text(value, 3) for value in (*rules, one.looking_bps, one.learning_bps)),
                 f"{one.estimated_share:.1%}",
             ]
@@ -172,6 +174,6 @@ def _pays(found: Sequence[_Headroom]) -> str:
     if len(pays) == len(sizes):
         return f"learning may pay at every size: it can save {bound}"
     if not never:
-        return f"learning may pay at some values of kappa: it can save {bound}"
+        return f"learning may pay with some risk profiles: it can save {bound}"
     some = " and ".join(size for size in sizes if size not in never)
     return f"learning may pay for orders of {some} only: it can save {bound}"

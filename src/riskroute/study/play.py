@@ -22,6 +22,7 @@ from riskroute.learning.registry import POLICIES
 from riskroute.market.clock import SECOND, local_time, zone_label
 from riskroute.market.day_books import DayBooks
 from riskroute.routers.context import Context, ContextBooks
+from riskroute.routers.risk import BALANCED
 from riskroute.routers.router import Router
 from riskroute.simulation.backends import Backend, run_backend_tasks
 from riskroute.simulation.play_day import STALE, DayOrders, TradingDay, View, play_day, spaced_orders
@@ -131,8 +132,8 @@ class PlayTask:
             return dataclasses.replace(self.play(router), state=router.state())
 
     def start(self) -> Router:
-        """Make the router with the seed and kappa of the backtest, if it has these parameters."""
-        known = {"rounds": len(self.days) * self.config.orders, "seed": self.seed, "kappa": self.config.kappa}
+        """Make the router with the seed and risk profile of the backtest, if it has these parameters."""
+        known = {"rounds": len(self.days) * self.config.orders, "seed": self.seed, "risk": self.config.risk}
         given = {name: known[name] for name in self._given}
         return dataclasses.replace(self.candidate, parameters={**given, **self.candidate.parameters}).make()
 
@@ -170,8 +171,8 @@ class PlayTask:
         if self.candidate.begins_as is not None:
             return ()
         if self.candidate.name in POLICIES:
-            return ("kappa", "rounds", "seed")
-        return tuple(name for name in ("seed", "kappa") if name in self.candidate.make().parameters)
+            return ("risk", "rounds", "seed")
+        return tuple(name for name in ("seed", "risk") if name in self.candidate.make().parameters)
 
     @property
     def identity(self) -> str:
@@ -188,8 +189,9 @@ class PlayTask:
             candidate.append(hashlib.sha256(cloudpickle.dumps(self.candidate.begins_as)).hexdigest())
         if self.candidate.source:
             candidate.append(hashlib.sha256(self.candidate.source.encode()).hexdigest())
-        kappa = self.config.kappa if "kappa" in self._given else 0.0
-        same = {"routers": (), "kappa": kappa, "seeds": 1, "protection": None, "benchmark": "arrival"}
+        heeded = "risk" in self._given and "risk" not in self.candidate.parameters
+        risk = self.config.risk if heeded else BALANCED
+        same = {"routers": (), "risk": risk, "seeds": 1, "protection": None, "benchmark": "arrival"}
         config = dataclasses.asdict(dataclasses.replace(self.config, **same))
         return seeding_hash([candidate, days, self.train, config, self.seed, self.placebo, code_hash()], 24)
 

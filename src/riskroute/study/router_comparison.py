@@ -15,6 +15,7 @@ import polars
 from riskroute.core.arrays import Integers, Vector
 from riskroute.core.seeding import seed_stream
 from riskroute.core.text import TextTable, fixed_text, interval_text, words_list
+from riskroute.routers.risk import RiskProfile
 from riskroute.study.candidates import BENCHMARKS, CLAIRVOYANT
 from riskroute.study.costs import objective_cost, order_costs_bps, volume_fractions
 from riskroute.study.day_tables import DayTables, notional
@@ -198,7 +199,7 @@ class RouterComparison:
 
 
 def choose_benchmark(
-    orders: polars.DataFrame, names: Sequence[str], *, pools: bool, horizon: float, kappa: float
+    orders: polars.DataFrame, names: Sequence[str], *, pools: bool, horizon: float, risk: RiskProfile
 ) -> str:
     """Return the benchmark rule for a deadline of ``horizon`` seconds.
 
@@ -210,7 +211,7 @@ def choose_benchmark(
     known = [name for name in BENCHMARKS if name in names]
     training = orders.filter(~polars.col("judged"))
     rows = training if training.height else orders
-    return min(known, key=lambda name: objective_cost(rows.filter(polars.col("router") == name), kappa))
+    return min(known, key=lambda name: objective_cost(rows.filter(polars.col("router") == name), risk.kappa))
 
 
 def compare_routers(
@@ -218,7 +219,7 @@ def compare_routers(
     bar: str,
     feedback: dict[str, str],
     *,
-    kappa: float,
+    risk: RiskProfile,
     impact: float = 0.0,
     seed: int = 0,
     queues: QueueEstimate | None = None,
@@ -237,7 +238,7 @@ def compare_routers(
         values = wide[name].to_numpy()
         own = bootstrap_difference(values, blocks, rng)
         pair = None if name == bar else bootstrap_difference(_gaps(wide, name, bar), blocks, rng)
-        results[name] = _router_result(mine, filled[name], own, pair, bar, feedback.get(name, ""), kappa, impact)
+        results[name] = _router_result(mine, filled[name], own, pair, bar, feedback.get(name, ""), risk.kappa, impact)
     return RouterComparison(wide.height, bar, _p_value(wide, blocks, bar, names, seed), results, queues)
 
 

@@ -45,7 +45,7 @@ def _fit_static(days: Sequence[MarketDay], config: BacktestConfig) -> Candidate:
     costs[:, len(names) :] += (np.arange(UNITS + 1) / UNITS - fills) * costs[:, rest, UNITS][:, None, None]
     mean, variance = costs.mean(axis=0), costs.var(axis=0)
     variance[: len(names)] = 0.0  # displayed sizes are known, hence no risk
-    _, units = maximise_tables([*-(mean + config.kappa * variance)], UNITS)
+    _, units = maximise_tables([*-(mean + config.risk.kappa * variance)], UNITS)
     weights = {place: float(n) for place, n in zip((*names, *pools), units, strict=True) if n}
     take = {place: n for place, n in weights.items() if place in names}
     dark = {place: n for place, n in weights.items() if place in pools}
@@ -122,7 +122,7 @@ def _fit_static_sweep(
     candidates = [Candidate(f"candidate {k}", "static+sweep", one) for k, one in enumerate(_grid(training, config))]
     tasks = [PlayTask(candidate, tuple(training), 0, smaller, config.seed) for candidate in candidates]
     values = [
-        objective_cost(tables.orders.filter(polars.col("number") < count), config.kappa)
+        objective_cost(tables.orders.filter(polars.col("number") < count), config.risk.kappa)
         for tables in run_backend_tasks(tasks, backend or Backend(), cache=cache)
     ]
     best = candidates[int(np.argmin(values))]

@@ -14,7 +14,7 @@ from riskroute.core.errors import StateError
 from riskroute.core.records import Count
 from riskroute.core.runtime import cached
 from riskroute.core.seeding import seed_stream
-from riskroute.core.validation import parameter, real_number, true_or_false, whole_number
+from riskroute.core.validation import parameter, real_number, whole_number
 from riskroute.routers.context import Context
 from riskroute.routers.contextual.dark_belief import DarkBelief, PoolUse
 from riskroute.routers.contextual.lit_belief import MOST_VENUES, LitBelief
@@ -30,6 +30,7 @@ from riskroute.routers.contextual.wait_or_trade import (
 from riskroute.routers.plan import Plan
 from riskroute.routers.public_data import PublicData
 from riskroute.routers.report import ChildReport
+from riskroute.routers.risk import BALANCED, RiskProfile, risk_profile
 from riskroute.routers.router import Router, RouterBelief
 from riskroute.routing.allocations import allocation_unit_shares
 from riskroute.routing.fees import fee_at
@@ -231,14 +232,10 @@ class ContextualGreedy(Router):
 
     Parameters
     ----------
-    kappa : float
-        Risk aversion: basis points charged per squared basis point of cost variance. With ``guard_tails``, plans with a
-        horizon are charged at least 0.10 to 0.15; ``kappa`` then also selects the benchmark rule.
-    guard_tails : bool
-        Cap the expected shortfall (5 %) at that of the best simple rule, on average over orders; otherwise ``kappa`` is
-        the only risk charge.
-    tail_room : float
-        Basis points by which the expected shortfall may exceed the cap.
+    risk : RiskProfile
+        Risk profile, its name (``cautious``, ``balanced`` or ``cheapest``), or kappa: basis points charged per squared
+        basis point of cost variance. A capped profile caps the expected shortfall (5 %) at that of the best simple
+        rule, on average over orders; plans with a horizon are then charged at least 0.10 to 0.15.
     units : int
         Maximum number of units per order.
     lit_half_life, dark_half_life : float
@@ -250,7 +247,7 @@ class ContextualGreedy(Router):
 
     Notes
     -----
-    Waiting saves on average but fattens the tail. With ``guard_tails`` the router charges the expected excess of a plan
+    Waiting saves on average but fattens the tail. Under a capped profile the router charges the expected excess of a plan
     over the level that 4 % of the best simple rule's orders exceed, and raises that charge until the mean excess is no
     larger than the rule's; then the expected shortfall is no larger either. The rule is the best of
     ``dark-first+sweep``, ``dark-first+post+sweep`` and ``rest-even+sweep``. See
@@ -273,9 +270,7 @@ class ContextualGreedy(Router):
     # Minimum kappa under the tail guard: the charged excess is a sum over children, which ignores diversification over
     # places; variance does not. The minimum falls by up to a third if the multiplier is below 0.1.
     guarded_kappa: ClassVar[float] = 0.15
-    kappa: float = parameter(0.05, real_number, minimum=0, maximum=1000)
-    guard_tails: bool = parameter(True, true_or_false)
-    tail_room: float = parameter(0.0, real_number, minimum=0)
+    risk: RiskProfile = parameter(BALANCED, risk_profile)
     units: int = parameter(50, whole_number, maximum=1000)
     lit_half_life: float = parameter(5.0, real_number, above=0)
     dark_half_life: float = parameter(1.0, real_number, above=0)
@@ -338,7 +333,7 @@ class ContextualGreedy(Router):
     # tail guard
 
     def _guards(self, context: Context) -> bool:
-        return self.guard_tails and context.horizon > 0
+        return self.risk.capped and context.horizon > 0
 
     def _guard(self, context: Context) -> TailGuard:
         kind = _order_class(context.horizon, context.shares)
@@ -349,16 +344,16 @@ class ContextualGreedy(Router):
     def _variance_price(self, problem: PlanningProblem) -> float:
         """Return the dollars charged per squared dollar of variance."""
         if not self._guards(problem.context):
-            return self.kappa * problem.per_bp
+            return self.risk.kappa * problem.per_bp
         guarded = self.guarded_kappa * min(max(self._guard(problem.context).price / 0.1, 0.67), 1.0)
-        return max(self.kappa, guarded) * problem.per_bp
+        return max(self.risk.kappa, guarded) * problem.per_bp
 
     def _update_tail_guard(self, problem: PlanningProblem, chosen: WaitOrTradePlan) -> None:
         """Compare the tails of the chosen plan and the benchmark rule every few orders: the comparison is slow."""
         if not self._guards(problem.context) or self.routed % TailGuard.update_every:
             return
         guard = self._guard(problem.context)
-        rule = problem.simple_rule(self.kappa * problem.per_bp)
+        rule = problem.simple_rule(self.risk.kappa * problem.per_bp)
         if not guard.updates:  # start at the first order's quantile: the steps of the level are small
             guard.level = problem.quantile_level(rule, TailGuard.exceedance)
         chance, allowed = problem.excess(rule, guard.level)
@@ -367,7 +362,7 @@ class ContextualGreedy(Router):
             posted = problem.excess(WaitOrTradePlan(rule.units, before=False), guard.level)[1]
         ours = problem.excess(chosen, guard.level)[1]
         mid_sd = max(problem.mid_sd_bps, 1e-3)
-        guard.update(ours, allowed, chance=chance, mid_sd=mid_sd, posted=posted, room=self.tail_room)
+        guard.update(ours, allowed, chance=chance, mid_sd=mid_sd, posted=posted)
 
     # learning
 

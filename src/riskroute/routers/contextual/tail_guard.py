@@ -68,20 +68,17 @@ class TailGuard:
         """Dollars charged per dollar of excess over the level."""
         return self.price / SHORTFALL_LEVEL
 
-    def update(
-        self, plan: float, rule: float, *, chance: float, mid_sd: float, posted: float | None = None, room: float = 0.0
-    ) -> None:
+    def update(self, plan: float, rule: float, *, chance: float, mid_sd: float, posted: float | None = None) -> None:
         """Update multiplier and level after a decision; all amounts are in basis points.
 
         ``plan``, ``rule`` and ``posted`` are the predicted excess of the plan, of the simple rule, and of the rule's
         limit order without pinging pools first (None if the rule posts nothing). ``chance`` is the probability that
-        the rule exceeds the level, ``mid_sd`` the standard deviation of the mid until the horizon. The expected
-        shortfall may exceed the rule's by ``room``.
+        the rule exceeds the level, ``mid_sd`` the standard deviation of the mid until the horizon.
         """
         prior = 100.0 * rule  # trust the fill model as much as 100 orders
         ours = plan * self.plans.ratio(prior)
         allowed = rule if posted is None else rule * self.posted.ratio(prior)
-        self.gap = 0.95 * self.gap + (1 - 0.95) * ((ours - allowed) / SHORTFALL_LEVEL - room)
+        self.gap = 0.95 * self.gap + (1 - 0.95) * (ours - allowed) / SHORTFALL_LEVEL
         # dual ascent in the logarithm: 3 % per basis point of gap, at most 10 % per update
         step = min(max(0.03 * self.gap, -0.1), 0.1)
         # above 1 the charge, a sum over children, overstates the plan's tail too much

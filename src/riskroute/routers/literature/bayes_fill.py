@@ -28,6 +28,7 @@ from riskroute.routers.literature.cont_kukanov import cont_kukanov_queues
 from riskroute.routers.plan import Plan
 from riskroute.routers.public_data import PublicData
 from riskroute.routers.report import ChildReport
+from riskroute.routers.risk import BALANCED, RiskProfile, risk_profile
 from riskroute.routers.router import Router
 from riskroute.routers.rules import sweep_rule_plan
 from riskroute.routing.allocations import proportional_allocation
@@ -92,7 +93,7 @@ def _dirichlet_weights(levels: list[Floats], strength: float) -> Floats:
 
 @dataclass
 class BayesFill(Router):
-    """Post and take to minimise predictive cost plus ``kappa`` times predictive variance, under conjugate posteriors.
+    """Post and take to minimise predictive cost plus a charge for predictive variance, under conjugate posteriors.
 
     A venue's state is its spread (1, 2 or more ticks) and the imbalance of its best sizes, signed by the order's side
     (below -0.3, above 0.3, between); order sizes are up to 100 shares, up to 500, or more. The filled fraction of each
@@ -107,8 +108,9 @@ class BayesFill(Router):
     ----------
     parts : int
         Number of equal parts of an order; posted sizes are multiples of a part.
-    kappa : float
-        Basis points charged per squared basis point of variance.
+    risk : RiskProfile
+        Risk profile, its name, or kappa: basis points charged per squared basis point of variance. The tail is not
+        capped.
     decay : float
         Discount factor of past observations, per order.
     sample : bool
@@ -138,7 +140,7 @@ class BayesFill(Router):
     feedback: ClassVar[str] = "F3"
     memory: ClassVar[tuple[str, ...]] = ("fills", "rates", "drifts", "pending", "learned", "decisions")
     parts: int = parameter(4, whole_number, maximum=8)
-    kappa: float = parameter(0.05, real_number, minimum=0, maximum=1000)
+    risk: RiskProfile = parameter(BALANCED, risk_profile)
     decay: float = parameter(0.995, real_number, above=0, maximum=1)
     sample: bool = parameter(False, true_or_false)
     seed: int = parameter(0, whole_number, minimum=0)
@@ -176,7 +178,7 @@ class BayesFill(Router):
         rng = np.random.default_rng([self.seed, self.decisions]) if self.sample else None
         tables = [self.table(context, venue, states[venue], standing[venue][2], rng) for venue in quickest]
         taking = float(context.displayed.costs(context.shares)) / context.shares
-        split = _best_split(np.array(tables), taking, self.kappa / context.mid * 1e4, context.shares)
+        split = _best_split(np.array(tables), taking, self.risk.kappa / context.mid * 1e4, context.shares)
         taken = self.parts - int(split.sum())
         shares = proportional_allocation(np.append(float(taken), split), context.shares, context.lot)[1:]
         posted = {venue: int(some) for venue, some in zip(quickest, shares, strict=True) if some}
