@@ -31,7 +31,7 @@ from riskroute.study import stresses
 from riskroute.study.backtest import BacktestResult, run_backtest
 from riskroute.study.candidates import CLAIRVOYANT, FITTED, Candidate, candidate_names
 from riskroute.study.config import BacktestConfig, StressConfig, StudyConfig
-from riskroute.study.costs import VenueCosts, costs_by_venue, objective_cost, order_costs_bps, with_terciles
+from riskroute.study.costs import BenchmarkCosts, VenueCosts, costs_by_venue, objective_cost, order_costs_bps, with_terciles
 from riskroute.study.day_tables import KEY, DayTables, notional
 from riskroute.study.examples import OrderExample, order_examples
 from riskroute.study.markets import MarketDay, market_days_zone
@@ -278,6 +278,7 @@ class StudyCase:
       whichever is larger.
     - ``instruments``: the instruments of the symbols.
     - ``currency``: quote currency of all amounts; empty if there are several.
+    - ``benchmarks``: costs of all routers against every price benchmark, and their spreads, on the test days.
     """
 
     quantity: int | float
@@ -311,6 +312,7 @@ class StudyCase:
     estimated_share: float = 0.0
     instruments: tuple[Instrument, ...] = (SHARES,)
     currency: str = SHARES.currency
+    benchmarks: tuple[BenchmarkCosts, ...] = ()
 
     @property
     def size(self) -> str:
@@ -397,6 +399,7 @@ def play_case(
         estimated_share=max(found.routers[name].estimated_share for name in (chosen, found.bar)),
         instruments=instruments,
         currency=currencies.pop() if len(currencies) == 1 else "",
+        benchmarks=result.benchmark_costs(size),
     )
 
 

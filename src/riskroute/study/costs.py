@@ -91,6 +91,21 @@ def order_costs_bps(orders: pl.DataFrame, impact: float = 0.0) -> pl.DataFrame:
     return orders.with_columns(cost_bps=pressed * scale, unforeseen_bps=(pl.col("cost") - pl.col("foreseen")) * scale)
 
 
+def order_objectives(orders: pl.DataFrame, kappa: float) -> pl.DataFrame:
+    """Add ``cost_bps``, ``unforeseen_bps`` and ``objective_bps``, whose mean over the orders is `objective_cost`.
+
+    Examples
+    --------
+    >>> rows = {"quantity": 100, "mid": 10.0, "multiplier": 1.0, "cost": [0.1, 0.3], "foreseen": 0.2, "impact": 0.0}
+    >>> order_objectives(pl.DataFrame(rows), 0.05)["objective_bps"].round(9).to_list()
+    [1.1, 3.1]
+    """
+    gap = pl.col("unforeseen_bps") - pl.col("unforeseen_bps").mean().over("quantity")
+    count = pl.len().over("quantity")
+    charge = pl.when(count > 1).then(kappa * gap**2 * count / (count - 1)).otherwise(0.0)
+    return order_costs_bps(orders).with_columns(objective_bps=pl.col("cost_bps") + charge)
+
+
 def objective_cost(orders: pl.DataFrame, kappa: float, impact: float = 0.0) -> float:
     """Return the mean cost plus ``kappa`` times the variance of the unforeseen cost, in basis points.
 
@@ -449,6 +464,20 @@ def benchmark_costs_table(costs: Sequence[BenchmarkCosts]) -> TextTable:
     header = ["router", *PRICE_BENCHMARKS, "effective spread", f"realised spread, {REALISED} s"]
     names = [f"{name}_bps" for name in (*PRICE_BENCHMARKS, "effective_spread", "realised_spread")]
     return TextTable(header, [[one.router, *(fixed_text(getattr(one, name), 3) for name in names)] for one in costs])
+
+
+def benchmark_notes(costs: Sequence[BenchmarkCosts]) -> tuple[str, ...]:
+    """Return the meaning of the columns of `benchmark_costs_table`, and what is missing."""
+    if not costs:
+        return ()
+    names = ", ".join(f"{name}: {text}" for name, text in PRICE_BENCHMARKS.items())
+    notes = [f"cost against {names}; spreads are without fees"]
+    share = costs[0].untraded_share
+    if costs[0].vwap_bps is None:
+        notes.append("vwap is not known without public trades, which not all recordings have")
+    elif share:
+        notes.append(f"vwap: the arrival mid for {share:.1%} of the orders, during which nothing traded")
+    return tuple(notes)
 
 
 def costs_by_router(orders: pl.DataFrame, children: pl.DataFrame, fills: pl.DataFrame) -> tuple[RouterCosts, ...]:
