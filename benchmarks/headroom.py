@@ -12,7 +12,15 @@ from pathlib import Path
 
 from riskroute.simulation.backends import Backend
 from riskroute.study.config import BacktestConfig
-from riskroute.study.headroom import HEADROOM_LEGEND, HORIZONS, RISKS, SIZES, headroom_table, headroom_words, market_headroom
+from riskroute.study.headroom import (
+    HEADROOM_LEGEND,
+    HORIZONS,
+    RISKS,
+    SIZES,
+    headroom_table,
+    headroom_words,
+    market_headroom,
+)
 from riskroute.study.markets import MARKETS, market_days
 from riskroute.study.play import PlayCache
 from timing import leave, print_heading, say, sized, verdict

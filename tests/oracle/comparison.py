@@ -163,18 +163,19 @@ def _costs(
             theirs[each["time"], place, round(each["price"], 9)] += each["quantity"]
         if mine != theirs:
             return [f"fills {sorted((theirs - mine).items())}, expected {sorted((mine - theirs).items())}"]
-        expected = {f"{name}_spread_bps": spread(market, one, late) for name, late in (("effective", 0), ("realised", 10))}
+        expected = {
+            f"{name}_spread_bps": spread(market, one, late) for name, late in (("effective", 0), ("realised", 10))
+        }
     wrong = []
     for name, value in {"cost": cost, **known}.items():
         if not abs(row[name] - value) * (1 if name == "estimated" else bps) <= TOLERANCE:
             wrong.append(f"{name} {row[name]}, expected {value}")
     for name, price in prices.items():
-        moved = math.nan if price is None else order.shares * order.sign * (prices["arrival"] - price)
-        expected[f"{name}_bps"] = None if price is None else bps * (cost + moved)
+        moved = None if price is None else order.shares * order.sign * (row["mid"] - price)
+        expected[f"{name}_bps"] = None if moved is None else bps * (cost + moved)
     for name, amount in expected.items():
-        mine, same = stated[name], amount is None and stated[name] is None
-        if not same and not (mine is not None and amount is not None and abs(mine - amount) <= TOLERANCE):
-            wrong.append(f"{name} {mine}, expected {amount}")
+        if (stated[name] is None) != (amount is None) or not abs((stated[name] or 0.0) - (amount or 0.0)) <= TOLERANCE:
+            wrong.append(f"{name} {stated[name]}, expected {amount}")
     return wrong
 
 

@@ -95,7 +95,9 @@ def test_differences_are_the_same_and_levels_are_not(results: dict[str, Backtest
         for router, costs in found.routers.items():
             before = arrival.routers[router]
             moved = costs.cost_bps - before.cost_bps
-            assert costs.objective_bps - costs.cost_bps == pytest.approx(before.objective_bps - before.cost_bps, abs=1e-9)
+            assert costs.objective_bps - costs.cost_bps == pytest.approx(
+                before.objective_bps - before.cost_bps, abs=1e-9
+            )
             assert moved == pytest.approx(found.routers["sweep"].cost_bps - arrival.routers["sweep"].cost_bps, abs=1e-9)
             assert (abs(moved) > 1e-3) == (name != "arrival")
             if costs.paired is not None and before.paired is not None:
@@ -151,7 +153,9 @@ def test_orders_add_up_to_their_router(results: dict[str, BacktestResult]) -> No
 def test_a_vwap_needs_trades(tmp_path: Path) -> None:
     day = handmade_day(tmp_path, {"XNAS": (1, 300)})
     config = BacktestConfig(quantities=(100,), orders=4, routers=("sweep",), horizon=10.0, benchmark="vwap")
-    with pytest.raises(InputError, match="benchmark must be arrival, touch or twap without public trades, was vwap; QVEX"):
+    with pytest.raises(
+        InputError, match="benchmark must be arrival, touch or twap without public trades, was vwap; QVEX"
+    ):
         run_backtest("handmade", [day], config, backend=HERE)
     stated = BacktestConfig(quantities=(100,), orders=4, routers=("sweep",), horizon=10.0, benchmark="twap")
     found = run_backtest("handmade", [day], stated, backend=HERE)

@@ -42,7 +42,9 @@ class DayTrades(NamedTuple):
             return None
         columns = [polars.col("ts_event").cast(polars.Int64), *(polars.col(c).cast(polars.Float64) for c in _VALUES)]
         whole = polars.concat([table.select(columns) for table in tables]).drop_nulls()
-        kept = whole.filter((polars.col("size") > 0) & polars.col("price").is_finite()).sort("ts_event", maintain_order=True)
+        kept = whole.filter((polars.col("size") > 0) & polars.col("price").is_finite()).sort(
+            "ts_event", maintain_order=True
+        )
         return cls(*(kept[name].to_numpy() for name in kept.columns)) if kept.height else None
 
     def between(self, begins: Stamps, ends: Stamps) -> tuple[Floats, Floats]:

@@ -31,7 +31,14 @@ from riskroute.study import stresses
 from riskroute.study.backtest import BacktestResult, run_backtest
 from riskroute.study.candidates import CLAIRVOYANT, FITTED, Candidate, candidate_names
 from riskroute.study.config import BacktestConfig, StressConfig, StudyConfig
-from riskroute.study.costs import BenchmarkCosts, VenueCosts, costs_by_venue, objective_cost, order_costs_bps, with_terciles
+from riskroute.study.costs import (
+    BenchmarkCosts,
+    VenueCosts,
+    costs_by_venue,
+    objective_cost,
+    order_costs_bps,
+    with_terciles,
+)
 from riskroute.study.day_tables import KEY, DayTables, notional
 from riskroute.study.examples import OrderExample, order_examples
 from riskroute.study.markets import MarketDay, market_days_zone

@@ -168,7 +168,12 @@ def _parts(
     venues, model = estimated_queue_venues(days), config.queue_model
     return HeadroomParts(
         *(market, config.quantities[0], config.horizon, config.risk, judged[standard].height // config.seeds),
-        *(standard, fixed_bps, seeing_bps, values[CLAIRVOYANT], best_fixed, best_seeing),
+        standard=standard,
+        fixed_bps=fixed_bps,
+        seeing_bps=seeing_bps,
+        foresight_bps=values[CLAIRVOYANT],
+        best_fixed=best_fixed,
+        best_seeing=best_seeing,
         fixed_saving_bps=values[standard] - values[best_fixed],
         seeing_saving_bps=values[best_fixed] - values[best_seeing],
         seeing_low_bps=low,
@@ -297,7 +302,9 @@ def _pays(found: Sequence[HeadroomParts]) -> str:
     for size in dict.fromkeys(one.size for one in found):
         answers = {one.learning for one in found if one.size == size}
         sizes[size] = answers.pop() if len(answers) == 1 else "mixed"
-    groups = {answer: [size for size, one in sizes.items() if one == answer] for answer in dict.fromkeys(sizes.values())}
+    groups = {
+        answer: [size for size, one in sizes.items() if one == answer] for answer in dict.fromkeys(sizes.values())
+    }
     if len(groups) == 1 and len(sizes) > 1:
         return f"{_ANSWERS[next(iter(groups))]} at every size"
     return "; ".join(f"{_ANSWERS[answer]} for orders of {words_list(some)}" for answer, some in groups.items())

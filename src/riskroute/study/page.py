@@ -252,7 +252,10 @@ def _sections(case: StudyCase) -> list[PageSection]:
             _cost_charts(case),
             (
                 ("All routers on the test days, basis points", found.table()),
-                ("Cost against every price benchmark, and spreads, basis points", benchmark_costs_table(case.benchmarks)),
+                (
+                    "Cost against every price benchmark, and spreads, basis points",
+                    benchmark_costs_table(case.benchmarks),
+                ),
             ),
             (
                 f"Costs are against the {PRICE_BENCHMARKS[found.benchmark]}, including fees, on the test days. The objective "

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import cloudpickle
 import numpy as np
@@ -191,7 +192,7 @@ class PlayTask:
             candidate.append(hashlib.sha256(self.candidate.source.encode()).hexdigest())
         heeded = "risk" in self._given and "risk" not in self.candidate.parameters
         risk = self.config.risk if heeded else BALANCED
-        same = {"routers": (), "risk": risk, "seeds": 1, "protection": None, "benchmark": "arrival"}
+        same: dict[str, Any] = {"routers": (), "risk": risk, "seeds": 1, "protection": None, "benchmark": "arrival"}
         config = dataclasses.asdict(dataclasses.replace(self.config, **same))
         return seeding_hash([candidate, days, self.train, config, self.seed, self.placebo, code_hash()], 24)
 

@@ -119,7 +119,9 @@ def _fit_static_sweep(
     from riskroute.study.costs import objective_cost
 
     training, smaller, count = _training(days, config)
-    candidates = [Candidate(f"candidate {k}", "static+sweep", one) for k, one in enumerate(static_sweep_grid(training, config))]
+    candidates = [
+        Candidate(f"candidate {k}", "static+sweep", one) for k, one in enumerate(static_sweep_grid(training, config))
+    ]
     tasks = [PlayTask(candidate, tuple(training), 0, smaller, config.seed) for candidate in candidates]
     values = [
         objective_cost(tables.orders.filter(polars.col("number") < count), config.risk.kappa)
