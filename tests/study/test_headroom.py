@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,11 +22,11 @@ from riskroute.study.headroom import (
     market_headroom,
 )
 from riskroute.study.markets import MarketDay
-from riskroute.study.play import play_routers, play_tasks
+from riskroute.study.play import PlayCache, play_routers, play_tasks
 from small_days import HERE
 
 
-def test_the_parts_of_the_headroom_add_up(dark_days: list[MarketDay]) -> None:
+def test_the_parts_of_the_headroom_add_up(dark_days: list[MarketDay], tmp_path: Path) -> None:
     told: list[tuple[str, int, int]] = []
     found = market_headroom(
         "dark",
@@ -35,6 +36,7 @@ def test_the_parts_of_the_headroom_add_up(dark_days: list[MarketDay]) -> None:
         horizons=(0.0, 10.0),
         risks=(CHEAPEST, CAUTIOUS),
         backend=HERE,
+        cache=PlayCache(tmp_path),
         progress=lambda *words: told.append(words),
     )
     assert [(one.quantity, one.horizon, one.risk.name) for one in found] == [
@@ -60,8 +62,8 @@ def test_the_parts_of_the_headroom_add_up(dark_days: list[MarketDay]) -> None:
         plain = one.to_json()
         assert from_plain(HeadroomParts, {name: plain[name] for name in plain if name != "learning"}) == one
         assert plain["learning"] == one.learning
-    assert len(found[0].fixed_bps) == 7 + 8  # rules, and pools to ping
-    assert len(found[2].fixed_bps) == 9 + 2 * 15  # and fractions to rest and to post
+    assert len(found[0].fixed_bps) == 6 + 8  # rules, and pools to ping
+    assert len(found[2].fixed_bps) == 8 + 2 * 15  # and fractions to rest and to post
     assert found[0].foresight_bps == found[1].foresight_bps  # what is known is no risk, at any price of it
 
 
@@ -97,9 +99,9 @@ def room(shares: int, saving: float, *, far: float = 0.01, risk: float = 0.0, **
         "foresight_bps": 1.0 - saving,
     }
     parts |= {"fixed_saving_bps": 1.0, "seeing_saving_bps": saving, "foresight_saving_bps": 1.0}
-    parts |= {"seeing_low_bps": saving - far, "seeing_high_bps": saving + far, "estimated_share": 0.0} | other
-    return HeadroomParts("m", shares, 0.0, risk_profile("risk", risk), 100, "sweep", best_fixed="post",
-                         best_seeing="contextual", **parts)  # fmt: skip
+    parts |= {"seeing_low_bps": saving - far, "seeing_high_bps": saving + far, "estimated_share": 0.0}
+    parts |= {"best_fixed": "post", "best_seeing": "contextual"} | other
+    return HeadroomParts("m", shares, 0.0, risk_profile("risk", risk), 100, "sweep", **parts)
 
 
 def test_learning_can_pay_if_seeing_the_books_clearly_saves_enough() -> None:
