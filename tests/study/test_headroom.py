@@ -6,8 +6,10 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
+from naive_costs import an_order
 from riskroute.core.records import from_plain
 from riskroute.routers.risk import CAUTIOUS, CHEAPEST, risk_profile
 from riskroute.study.candidates import Candidate
@@ -15,6 +17,7 @@ from riskroute.study.config import BacktestConfig
 from riskroute.study.costs import objective_cost, order_objectives
 from riskroute.study.headroom import (
     HeadroomParts,
+    _by_state,
     _plays_of_learned,
     _ready_again,
     headroom_table,
@@ -54,11 +57,17 @@ def test_the_parts_of_the_headroom_add_up(dark_days: list[MarketDay], tmp_path: 
             assert one.seeing_saving_bps == pytest.approx(max(best - min(one.seeing_bps.values()), 0.0))
         assert one.fixed_bps[one.best_fixed] == pytest.approx(one.fixed_bps[one.standard] - one.fixed_saving_bps)
         assert one.foresight_bps <= min(best, *one.seeing_bps.values()) + 1e-9
-        if one.best_seeing == one.best_fixed:
-            assert one.seeing_saving_bps == one.seeing_low_bps == one.seeing_high_bps == 0.0
-        else:
-            assert one.seeing_low_bps is not None
-            assert one.seeing_low_bps <= one.seeing_saving_bps
+        assert one.learned_saving_bps == pytest.approx(
+            one.fixed_bps[one.best_fixed] - one.learned_bps[one.best_learned]
+        )
+        assert one.learned_low_bps is not None
+        assert one.learned_low_bps <= one.learned_saving_bps
+        assert one.learned_bps.items() <= one.seeing_bps.items()
+        assert len(one.seeing_bps) == len(one.learned_bps) + 2
+        if one.risk == CHEAPEST:
+            assert one.learned_saving_bps <= one.seeing_saving_bps + 1e-9
+            # in every state of the book the best fixed plan was there to be chosen
+            assert one.seeing_bps["fixed plan by spread and imbalance, fitted"] <= best + 1e-9
         plain = one.to_json()
         assert from_plain(HeadroomParts, {name: plain[name] for name in plain if name != "learning"}) == one
         assert plain["learning"] == one.learning
@@ -91,16 +100,40 @@ def test_the_objective_of_single_orders_is_that_of_all(dark_days: list[MarketDay
     assert mean == pytest.approx(objective_cost(orders, 0.2))
 
 
+def test_the_plan_by_state_is_the_best_of_each_state() -> None:
+    """Three states of the book and two plans, a and b; b costs less in all."""
+    costs = {  # by block: state, cost of a, cost of b
+        0: ("x", 1.0, 2.0), 1: ("x", 3.0, 2.0), 2: ("y", 5.0, 4.0), 3: ("y", 9.0, 4.0), 4: ("z", 1.0, 6.5),
+    }  # fmt: skip
+    rows = [
+        an_order(name, block, block=block, cost=10 * one[1 + k], foreseen=10 * one[1 + k], impact=0.0)
+        for k, name in enumerate("ab")
+        for block, one in costs.items()
+    ]
+    orders = pl.DataFrame(rows)
+    plans = {name: orders.filter(pl.col("router") == name) for name in "ab"}
+    states = pl.DataFrame(
+        [{"symbol": "QVEX", "day": "2023-11-16", "number": block, "state": one[0]} for block, one in costs.items()]
+    )
+    found = [
+        _by_state(plans, states, BacktestConfig(), held).sort("block")["router"].to_list() for held in (False, True)
+    ]
+    # in x both cost 4; held out, a block of x is played as the other one says, and z, seen once, by the best plan
+    assert found == [["a", "a", "b", "b", "a"], ["b", "a", "b", "b", "b"]]
+
+
 def room(shares: int, saving: float, *, far: float = 0.01, risk: float = 0.0, **other: Any) -> HeadroomParts:
     """Fixed plans cost 3.0 and 2.0 bps, seeing the books saves so much, and foresight one more bps."""
     parts: dict[str, Any] = {
         "fixed_bps": {"sweep": 3.0, "post": 2.0},
         "seeing_bps": {"contextual": 2.0 - saving},
+        "learned_bps": {"contextual": 2.0 - saving},
         "foresight_bps": 1.0 - saving,
     }
     parts |= {"fixed_saving_bps": 1.0, "seeing_saving_bps": saving, "foresight_saving_bps": 1.0}
-    parts |= {"seeing_low_bps": saving - far, "seeing_high_bps": saving + far, "estimated_share": 0.0}
-    parts |= {"best_fixed": "post", "best_seeing": "contextual"} | other
+    parts |= {"learned_low_bps": saving - far, "learned_high_bps": saving + far, "estimated_share": 0.0}
+    parts |= {"learned_saving_bps": saving, "best_fixed": "post"}
+    parts |= {"best_seeing": "contextual", "best_learned": "contextual"} | other
     return HeadroomParts("m", shares, 0.0, risk_profile("risk", risk), 100, "sweep", **parts)
 
 
@@ -108,15 +141,14 @@ def test_learning_can_pay_if_seeing_the_books_clearly_saves_enough() -> None:
     assert room(10, 0.05).learning == "cannot"
     assert room(10, 0.2).learning == "can"
     assert room(10, 0.2, far=0.3).learning == "unclear"
-    assert room(10, 0.05, far=0.3).learning == "unclear"
-    assert room(10, 0.095).learning == "unclear"  # the interval includes what is worth it
-    assert room(10, 0.2, seeing_low_bps=None, seeing_high_bps=None).learning == "unclear"
+    assert room(10, 0.2, learned_saving_bps=0.05).learning == "unclear"
+    assert room(10, 0.2, learned_low_bps=None, learned_high_bps=None).learning == "unclear"
     assert room(10, 0.05, foresight_saving_bps=50.0).learning == "cannot"  # nobody learns the future
 
 
 SAVED = (
-    "The best fixed plan saves 1.00 bps per order against sweep; plans that see the books save at most {} bps more "
-    "(fitted on the judged days); only foresight saves the other 1.00 bps."
+    "The best fixed plan saves 1.00 bps per order against sweep; plans that see the books save at most {0} bps more "
+    "(fitted on the judged days) and saved {0} bps on orders they were not fitted to; only foresight saves the other 1.00 bps."
 )
 
 
@@ -149,10 +181,10 @@ def test_headroom_says_what_is_synthetic_and_what_is_estimated() -> None:
         "m, immediate execution: no verdict for 5,000 shares: 57% of the volume is beyond the recorded depth "
         "and priced by an estimate. Import more levels or use smaller orders.",
     ]
-    table = headroom_table([room(5000, 3.0, estimated_share=0.57), room(10, 0.0, best_seeing="post")])
+    table = headroom_table([room(5000, 3.0, estimated_share=0.57), room(10, 0.0)])
     assert table.header[-1] == "estimated"
     assert [row[-1] for row in table.rows] == ["57.0%", "0.0%"]
     assert [row[-4:-1] for row in table.rows] == [
         ["no verdict", "post", "contextual"],
-        ["cannot", "post", "none better"],
+        ["cannot", "post", "contextual"],
     ]

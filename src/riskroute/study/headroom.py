@@ -1,8 +1,8 @@
 """Headroom: what the best fixed plan saves, what plans that see the books save beyond it, and what only foresight saves.
 
-The first two can be had: a fixed plan treats every order alike, and a router can learn when to depart from it. The
-second part is estimated with a router that learned on the judged days themselves, so it is an upper bound on what
-learning saves. Only the third needs future prices and hidden sizes.
+A fixed plan treats every order alike; a router can learn from the books when to depart from it. How much that saves is
+estimated twice. Plans fitted on the judged days themselves give an upper bound; plans that were not fitted to the
+orders they are judged by give what was there to be had. Only foresight needs future prices and hidden sizes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from riskroute.routers.risk import BALANCED, CHEAPEST, RiskProfile, risk_profile
 from riskroute.simulation.backends import Backend
 from riskroute.study.candidates import CLAIRVOYANT, Candidate, candidate_names, named_candidate
 from riskroute.study.config import BacktestConfig
-from riskroute.study.costs import objective_cost, order_objectives
+from riskroute.study.case import imbalance_state, order_states
+from riskroute.study.costs import objective_cost, order_objectives, with_terciles
 from riskroute.study.day_tables import DayTables
 from riskroute.study.markets import MarketDay, estimated_queue_venues
 from riskroute.study.play import PlayCache, check_playable_days, check_played_bound, perform_plays, play_tasks
@@ -39,7 +40,8 @@ from riskroute.study.verdict import no_verdict_text
 SIZES, HORIZONS = (10, 100, 1000, 5000), (0.0, 10.0, 60.0, 300.0)
 RISKS = (CHEAPEST, BALANCED, risk_profile("risk", 0.2))
 
-_LEARNER = "contextual"
+_LEARNER, _LEARNED = "contextual", "contextual, fitted on the judged days"
+_STATES, _STATES_HELD_OUT = "fixed plan by spread and imbalance, fitted", "fixed plan by spread and imbalance"
 _SEEING = {  # rules whose plans depend on the books, by whether orders can wait
     False: ("hidden+sweep",),
     True: ("hidden+sweep", "delay+sweep", "cont-kukanov", "dark-first+cont-kukanov", "bayes-fill"),
@@ -55,13 +57,17 @@ class HeadroomParts:
     - ``orders``: number of judged orders.
     - ``standard``: the standard rule, ``dark-first+sweep``, or ``sweep`` without pools. Plans with a larger expected
       shortfall are left out under a capped risk profile.
-    - ``fixed_bps``, ``seeing_bps``: objectives of the fixed plans, and of the plans that see the books.
+    - ``fixed_bps``, ``seeing_bps``, ``learned_bps``: objectives of the fixed plans, of the plans that see the books and
+      were fitted on the judged days, and of those that were not.
     - ``foresight_bps``: cost with perfect foresight; nothing is unforeseen.
-    - ``best_fixed``, ``best_seeing``: those with the lowest objectives; the best fixed plan if seeing helps nowhere.
+    - ``best_fixed``, ``best_seeing``, ``best_learned``: those with the lowest objectives; ``best_seeing`` is the best
+      fixed plan if seeing the books helps nowhere.
     - ``fixed_saving_bps``: saving of the best fixed plan against the standard rule.
     - ``seeing_saving_bps``: saving of the best plan that sees the books against the best fixed plan: an upper bound on
-      what learning saves, since the router learned on the judged days. ``seeing_low_bps``, ``seeing_high_bps``: its
-      95 % confidence interval over time blocks; None with one block.
+      what learning saves, since these plans were fitted on the judged days.
+    - ``learned_saving_bps``: the same for the best plan that was not fitted to the orders it is judged by; below 0 if
+      all of these lose. ``learned_low_bps``, ``learned_high_bps``: its 95 % confidence interval over time blocks; None
+      with one block.
     - ``foresight_saving_bps``: saving of perfect foresight beyond that.
     - ``estimated_share``: the largest fraction of the volume at estimated prices among these plans.
     - ``queues``: a sentence about estimated queue positions, empty if there are none.
@@ -75,13 +81,16 @@ class HeadroomParts:
     standard: str
     fixed_bps: dict[str, float]
     seeing_bps: dict[str, float]
+    learned_bps: dict[str, float]
     foresight_bps: float
     best_fixed: str
     best_seeing: str
+    best_learned: str
     fixed_saving_bps: float
     seeing_saving_bps: float
-    seeing_low_bps: float | None
-    seeing_high_bps: float | None
+    learned_saving_bps: float
+    learned_low_bps: float | None
+    learned_high_bps: float | None
     foresight_saving_bps: float
     estimated_share: float
     synthetic: bool = False
@@ -100,11 +109,15 @@ class HeadroomParts:
 
     @property
     def learning(self) -> str:
-        """Whether learning can pay: ``can``, ``cannot``, or ``unclear`` if there are too few orders to tell."""
-        if self.seeing_high_bps is not None and self.seeing_high_bps < WORTH:
+        """Whether learning can pay: ``can``, ``cannot``, or ``unclear`` if there are too few orders to tell.
+
+        It cannot if even the upper bound is too small to matter, and it can if plans saved enough, significantly, on
+        orders that they were not fitted to.
+        """
+        if self.seeing_saving_bps < WORTH:
             return "cannot"
-        clear = self.seeing_low_bps is not None and self.seeing_low_bps > 0
-        return "can" if clear and self.seeing_saving_bps >= WORTH else "unclear"
+        clear = self.learned_low_bps is not None and self.learned_low_bps > 0
+        return "can" if clear and self.learned_saving_bps >= WORTH else "unclear"
 
     @property
     def known(self) -> bool:
@@ -148,22 +161,31 @@ def _parts(
     names = [name for name in candidate_names((), pools=pools, horizon=config.horizon, train=0) if name != CLAIRVOYANT]
     fixed = [named_candidate(name) for name in names]
     fixed += [Candidate(_plan_name(one), "static+sweep", one) for one in static_sweep_grid(days, config)]
-    rules = [named_candidate(name) for name in (*_SEEING[waits], CLAIRVOYANT)]
-    played = perform_plays(play_tasks([*fixed, *rules], days, config), backend=backend, cache=cache)
-    played += _plays_of_learned(days, config, backend, cache)
-    tables = DayTables.together(played)
-    check_played_bound(tables.orders)
-    judged = {name: rows for (name,), rows in tables.orders.filter("judged").group_by("router", maintain_order=True)}
-    values = {str(name): objective_cost(rows, config.risk.kappa) for name, rows in judged.items()}
+    seeing = [named_candidate(name) for name in (*_SEEING[waits], _LEARNER)]
+    plays = play_tasks([*fixed, *seeing, Candidate(CLAIRVOYANT, CLAIRVOYANT)], days, config)
+    played = perform_plays(plays, backend=backend, cache=cache) + _plays_of_learned(days, config, backend, cache)
+    orders = DayTables.together(played).orders
+    check_played_bound(orders)
+    rows_by_name = orders.filter("judged").group_by("router", maintain_order=True)
+    judged = {str(name): rows for (name,), rows in rows_by_name}
+    plans = {one.label: judged[one.label] for one in fixed}
+    states = _states(orders, days, config)
+    judged[_STATES], judged[_STATES_HELD_OUT] = (_by_state(plans, states, config, held) for held in (False, True))
+    values = {name: objective_cost(rows, config.risk.kappa) for name, rows in judged.items()}
     standard = "dark-first+sweep" if pools else "sweep"
     excess = _excess_shortfalls(judged, standard)
-    fixed_bps = {one.label: values[one.label] for one in fixed}
+    fixed_bps = {name: values[name] for name in plans}
     best_fixed = config.risk.best(fixed_bps, excess, standard)
-    seeing_bps = {name: values[name] for name in (*_SEEING[waits], _LEARNER)}
+    learned_bps = {name: values[name] for name in (*(one.label for one in seeing), _STATES_HELD_OUT)}
+    best_learned = min(learned_bps, key=lambda name: (excess[name] > 0 and config.risk.capped, learned_bps[name]))
+    seeing_bps = {**learned_bps, **{name: values[name] for name in (_LEARNED, _STATES)}}
     best_seeing = config.risk.best(seeing_bps | {best_fixed: values[best_fixed]}, excess, best_fixed)
-    saving = _paired_saving(judged[best_fixed], judged[best_seeing], config)
+    saving = _paired_saving(judged[best_fixed], judged[best_learned], config)
     low, high = (end if math.isfinite(end) else None for end in (saving.low, saving.high))
-    filled = (judged[name].select("estimated", "quantity").sum() for name in (best_fixed, best_seeing, CLAIRVOYANT))
+    filled = (
+        judged[name].select("estimated", "quantity").sum()
+        for name in (best_fixed, best_seeing, best_learned, CLAIRVOYANT)
+    )
     estimated = [rows["estimated"].item() / rows["quantity"].item() for rows in filled]
     venues, model = estimated_queue_venues(days), config.queue_model
     return HeadroomParts(
@@ -171,13 +193,16 @@ def _parts(
         standard=standard,
         fixed_bps=fixed_bps,
         seeing_bps=seeing_bps,
+        learned_bps=learned_bps,
         foresight_bps=values[CLAIRVOYANT],
         best_fixed=best_fixed,
         best_seeing=best_seeing,
+        best_learned=best_learned,
         fixed_saving_bps=values[standard] - values[best_fixed],
         seeing_saving_bps=values[best_fixed] - values[best_seeing],
-        seeing_low_bps=low,
-        seeing_high_bps=high,
+        learned_saving_bps=saving.mean,
+        learned_low_bps=low,
+        learned_high_bps=high,
         foresight_saving_bps=values[best_seeing] - values[CLAIRVOYANT],
         estimated_share=max(estimated),
         synthetic=any(day.synthetic for day in days),
@@ -203,7 +228,7 @@ def _plays_of_learned(
     days: Sequence[MarketDay], config: BacktestConfig, backend: Backend | None, cache: PlayCache | None
 ) -> list[DayTables]:
     """Let the learner play the judged days, then play them again with what it learned, without exploring."""
-    learner = Candidate(_LEARNER, _LEARNER)
+    learner = Candidate(_LEARNED, _LEARNER)
     later = [
         dataclasses.replace(task, days=task.days[task.train :], train=0) if len(task.days) > 1 else task
         for task in play_tasks([learner], days, config)
@@ -222,13 +247,39 @@ def _ready_again(state: Any) -> Any:
     return restore_router(state | {"under_way": {}, "done": [], "parameters": greedy})
 
 
-def _excess_shortfalls(judged: Mapping[Any, polars.DataFrame], standard: str) -> dict[str, float]:
+def _states(orders: polars.DataFrame, days: Sequence[MarketDay], config: BacktestConfig) -> polars.DataFrame:
+    """Return the state of the book at the arrival of every judged order: tercile of the spread, and imbalance."""
+    found = order_states(orders, days, config)
+    terciles = with_terciles(found, "spread").rename({"state": "tercile"})
+    return terciles.select(*ORDER, state=polars.concat_str("tercile", imbalance_state(), separator=", "))
+
+
+def _by_state(
+    plans: Mapping[str, polars.DataFrame], states: polars.DataFrame, config: BacktestConfig, held_out: bool
+) -> polars.DataFrame:
+    """Return the orders, each as the plan that is best in the state of its book plays it.
+
+    Plans are chosen on the same orders or, if ``held_out``, on those of the other time blocks, of every second one.
+    """
+    every = polars.concat([order_objectives(rows, config.risk.kappa) for rows in plans.values()])
+    every = every.join(states, on=ORDER).with_columns(fold=polars.col("block") % 2 if held_out else polars.lit(0))
+    means = every.group_by("state", "fold", "router").agg(polars.col("objective_bps").mean())
+    means = means.sort("objective_bps", "router").group_by("state", "fold").agg(polars.col("router").first())
+    best = means.with_columns(fold=1 - polars.col("fold")) if held_out else means
+    chosen = every.join(best, on=["state", "fold", "router"], how="semi")
+    # a state that no other block has seen is played like the best plan of all
+    overall = every.group_by("router").agg(polars.col("objective_bps").mean()).sort("objective_bps", "router")["router"]
+    others = every.filter(polars.col("router") == overall[0]).join(chosen, on=[*ORDER, "seed"], how="anti")
+    return polars.concat([chosen, others])
+
+
+def _excess_shortfalls(judged: Mapping[str, polars.DataFrame], standard: str) -> dict[str, float]:
     """Return the expected shortfall (5 %) of every router minus that of the standard rule, in basis points."""
     tails = {
         name: float(order_objectives(rows, 0.0).select(expected_shortfall(polars.col("cost_bps"))).item())
         for name, rows in judged.items()
     }
-    return {str(name): tail - tails[standard] for name, tail in tails.items()}
+    return {name: tail - tails[standard] for name, tail in tails.items()}
 
 
 def _paired_saving(one: polars.DataFrame, other: polars.DataFrame, config: BacktestConfig) -> BootstrapDifference:
@@ -245,7 +296,8 @@ def _paired_saving(one: polars.DataFrame, other: polars.DataFrame, config: Backt
 
 HEADROOM_LEGEND = (
     "bps per judged order, fees and charge for risk included; fixed plan: the best fixed plan against the standard rule",
-    "books: the best plan that sees the books against the best fixed plan, fitted on the judged days: an upper bound",
+    "books, at most: the best plan that sees the books against the best fixed plan, fitted on the judged days",
+    "books, learned: the same without such plans, on orders that they were not fitted to, with a 95 % CI over time blocks",
     "foresight: knowledge of future prices and hidden sizes beyond that, which nobody can learn",
     "estimated: volume beyond the recorded depth, at estimated prices",
 )
@@ -253,19 +305,19 @@ HEADROOM_LEGEND = (
 
 def headroom_table(found: Sequence[HeadroomParts]) -> TextTable:
     """Return a table with one row per market, order size, deadline and risk profile; savings are in basis points."""
-    header = ["market", "quantity", "seconds", "risk", "standard rule", "fixed plan", "books", "95 % CI", "foresight"]
-    header += ["learning", "best fixed plan", "best with books", "estimated"]
+    header = ["market", "quantity", "seconds", "risk", "standard rule", "fixed plan", "books, at most"]
+    header += ["books, learned", "95 % CI", "foresight", "learning", "best fixed plan", "best learned", "estimated"]
     rows = []
     for one in found:
-        interval = interval_text(one.seeing_low_bps, one.seeing_high_bps)
+        savings = one.fixed_saving_bps, one.seeing_saving_bps, one.learned_saving_bps
+        interval = interval_text(one.learned_low_bps, one.learned_high_bps)
         rows.append(
             [
                 *(one.named_market, one.size, f"{one.horizon:g}", one.risk.name),
                 fixed_text(one.fixed_bps[one.standard], 3),
-                *(fixed_text(saving, 3) for saving in (one.fixed_saving_bps, one.seeing_saving_bps)),
+                *(fixed_text(saving, 3) for saving in savings),
                 *(interval, fixed_text(one.foresight_saving_bps, 3), one.learning if one.known else "no verdict"),
-                *(one.best_fixed, "none better" if one.best_seeing == one.best_fixed else one.best_seeing),
-                f"{one.estimated_share:.1%}",
+                *(one.best_fixed, one.best_learned, f"{one.estimated_share:.1%}"),
             ]
         )
     return TextTable(header, rows)
@@ -311,12 +363,14 @@ def _pays(found: Sequence[HeadroomParts]) -> str:
 
 
 def _savings(found: Sequence[HeadroomParts]) -> str:
-    fixed, seeing, foresight = (
-        _range([getattr(one, f"{part}_saving_bps") for one in found]) for part in ("fixed", "seeing", "foresight")
+    fixed, seeing, learned, foresight = (
+        _range([getattr(one, f"{part}_saving_bps") for one in found])
+        for part in ("fixed", "seeing", "learned", "foresight")
     )
     return (
         f"The best fixed plan saves {fixed} bps per order against {found[0].standard}; plans that see the books save at "
-        f"most {seeing} bps more (fitted on the judged days); only foresight saves the other {foresight} bps"
+        f"most {seeing} bps more (fitted on the judged days) and saved {learned} bps on orders they were not fitted to; "
+        f"only foresight saves the other {foresight} bps"
     )
 
 
