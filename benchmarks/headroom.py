@@ -39,7 +39,7 @@ def main() -> None:
         for name in NAMES:
             backend = Backend("local", sized(None, 1))
             days = market_days(name, days=sized(4, 1), hours=HOURS, kept=Path(folder), backend=backend)
-            config = BacktestConfig(orders=sized(200, 20))
+            config = BacktestConfig(orders=sized(100, 20))
             cache = PlayCache(Path(folder) / "played")
             rows = market_headroom(
                 *(Path(name).name, days, config),

@@ -369,7 +369,7 @@ def _headroom(
     hours: options.Hours = None,
     quantity: Annotated[
         list[float] | None,
-        typer.Option("--shares", "--quantity", help="Order size; repeat for more; default: 10, 100, 1000 and 5000."),
+        typer.Option("--shares", "--quantity", help="Order size; repeat for more; default: 100 and 1000."),
     ] = None,
     horizon: Annotated[
         list[float] | None, typer.Option(help="Deadline in seconds; repeat for more; default: 0, 10, 60 and 300.")
@@ -377,8 +377,8 @@ def _headroom(
     risk: Annotated[
         list[str] | None,
         typer.Option(
-            help="Risk profile: cheapest, balanced, or kappa in bps per squared bp; repeat for more; default: cheapest, "
-            "balanced and 0.2."
+            help="Risk profile: cautious, balanced, cheapest, or kappa in bps per squared bp; repeat for more; default: "
+            "these three."
         ),
     ] = None,
     orders: Annotated[int, typer.Option(help="Orders per day.")] = 200,

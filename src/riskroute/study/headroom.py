@@ -22,7 +22,7 @@ from riskroute.core.records import to_plain
 from riskroute.core.seeding import seed_stream
 from riskroute.core.text import TextTable, fixed_text, interval_text, words_list
 from riskroute.routers.registry import restore_router
-from riskroute.routers.risk import BALANCED, CHEAPEST, RiskProfile, risk_profile
+from riskroute.routers.risk import PROFILES, RiskProfile
 from riskroute.simulation.backends import Backend
 from riskroute.study.candidates import CLAIRVOYANT, Candidate, candidate_names, named_candidate
 from riskroute.study.config import BacktestConfig
@@ -30,15 +30,15 @@ from riskroute.study.case import imbalance_state, order_states
 from riskroute.study.costs import objective_cost, order_objectives, with_terciles
 from riskroute.study.day_tables import DayTables
 from riskroute.study.markets import MarketDay, estimated_queue_venues
-from riskroute.study.play import PlayCache, check_playable_days, check_played_bound, perform_plays, play_tasks
+from riskroute.study.play import PlayCache, PlayTask, check_playable_days, check_played_bound, perform_plays, play_tasks
 from riskroute.study.router_comparison import MOST_ESTIMATED, ORDER, ROUNDING, WORTH, queue_note
 from riskroute.study.static_fit import static_sweep_grid
 from riskroute.study.statistics import BootstrapDifference, bootstrap_difference, expected_shortfall, time_block_numbers
 from riskroute.study.verdict import no_verdict_text
 
 # grid of the command and of the benchmark: quantities, seconds, risk profiles
-SIZES, HORIZONS = (10, 100, 1000, 5000), (0.0, 10.0, 60.0, 300.0)
-RISKS = (CHEAPEST, BALANCED, risk_profile("risk", 0.2))
+SIZES, HORIZONS = (100, 1000), (0.0, 10.0, 60.0, 300.0)
+RISKS = tuple(PROFILES.values())
 
 _LEARNER, _LEARNED = "contextual", "contextual, fitted on the judged days"
 _STATES, _STATES_HELD_OUT = "fixed plan by spread and imbalance, fitted", "fixed plan by spread and imbalance"
@@ -159,16 +159,17 @@ def _parts(
 ) -> HeadroomParts:
     pools, waits = bool(days[0].pools), config.horizon > 0
     names = [name for name in candidate_names((), pools=pools, horizon=config.horizon, train=0) if name != CLAIRVOYANT]
-    fixed = [named_candidate(name) for name in names]
-    fixed += [Candidate(_plan_name(one), "static+sweep", one) for one in static_sweep_grid(days, config)]
+    rules = [named_candidate(name) for name in names]
+    grid = [Candidate(_plan_name(one), "static+sweep", one) for one in static_sweep_grid(days, config)]
     seeing = [named_candidate(name) for name in (*_SEEING[waits], _LEARNER)]
-    plays = play_tasks([*fixed, *seeing, Candidate(CLAIRVOYANT, CLAIRVOYANT)], days, config)
+    plays = play_tasks([*rules, *seeing, Candidate(CLAIRVOYANT, CLAIRVOYANT)], days, config)
+    plays += _on_judged_days(play_tasks(grid, days, config))  # these learn nothing from earlier days
     played = perform_plays(plays, backend=backend, cache=cache) + _plays_of_learned(days, config, backend, cache)
     orders = DayTables.together(played).orders
     check_played_bound(orders)
     rows_by_name = orders.filter("judged").group_by("router", maintain_order=True)
     judged = {str(name): rows for (name,), rows in rows_by_name}
-    plans = {one.label: judged[one.label] for one in fixed}
+    plans = {one.label: judged[one.label] for one in (*rules, *grid)}
     states = _states(orders, days, config)
     judged[_STATES], judged[_STATES_HELD_OUT] = (_by_state(plans, states, config, held) for held in (False, True))
     values = {name: objective_cost(rows, config.risk.kappa) for name, rows in judged.items()}
@@ -224,15 +225,20 @@ def _plan_name(plan: Mapping[str, Any]) -> str:
     return ", ".join([*parts, "sweep"]) if parts else "sweep alone"
 
 
+def _on_judged_days(tasks: Sequence[PlayTask]) -> list[PlayTask]:
+    """Return the same tasks without training days; a single day is played whole, and its second half judged."""
+    return [
+        dataclasses.replace(task, days=task.days[task.train :], train=0) if len(task.days) > 1 else task
+        for task in tasks
+    ]
+
+
 def _plays_of_learned(
     days: Sequence[MarketDay], config: BacktestConfig, backend: Backend | None, cache: PlayCache | None
 ) -> list[DayTables]:
     """Let the learner play the judged days, then play them again with what it learned, without exploring."""
     learner = Candidate(_LEARNED, _LEARNER)
-    later = [
-        dataclasses.replace(task, days=task.days[task.train :], train=0) if len(task.days) > 1 else task
-        for task in play_tasks([learner], days, config)
-    ]
+    later = _on_judged_days(play_tasks([learner], days, config))
     learned = perform_plays(later, backend=backend, cache=cache)
     again = [
         dataclasses.replace(task, candidate=dataclasses.replace(learner, begins_as=_ready_again(tables.state)))
