@@ -1,6 +1,7 @@
 """The three parts of the headroom on every synthetic market, by order size, horizon and risk profile.
 
-The last two of four days are judged. All plans are fitted on these, so the parts are upper bounds. Recordings are evaluated too, if the environment variable ``RISKROUTE_TAPE`` names their folder.
+The last two of four days are judged. Recordings are evaluated too, if the environment variable ``RISKROUTE_TAPE`` names
+their folder.
 """
 
 from __future__ import annotations

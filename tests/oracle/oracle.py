@@ -9,6 +9,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -347,7 +348,7 @@ def average_mid(market: Market, begin: int, end: int) -> float:
         near = stamps[(stamps >= begin - market.stale - 1) & (stamps < end)].tolist()
         changes |= {time for stamp in near for time in (stamp, stamp + market.stale + 1) if begin < time < end}
     times = sorted(changes)
-    pieces = [(market.mid(time), later - time) for time, later in zip(times[:-1], times[1:], strict=True)]
+    pieces = [(market.mid(time), later - time) for time, later in pairwise(times)]
     known = [(mid, length) for mid, length in pieces if mid is not None]
     return math.fsum(mid * length for mid, length in known) / sum(length for _, length in known)
 

@@ -41,7 +41,17 @@ def test_the_oracle_has_no_code_of_the_product() -> None:
     names = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
     names |= {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
     rooms = {name.partition(".")[0] for name in names}
-    assert rooms == {"__future__", "collections", "functools", "math", "numpy", "polars", "scipy", "typing"}
+    assert rooms == {
+        "__future__",
+        "collections",
+        "functools",
+        "itertools",
+        "math",
+        "numpy",
+        "polars",
+        "scipy",
+        "typing",
+    }
 
 
 def test_protection_decides_whether_price_or_fees_come_first() -> None:
@@ -158,7 +168,7 @@ def test_the_average_mid_weighs_every_moment_alike() -> None:
 
 
 def test_the_traded_price_counts_what_trades_from_the_arrival_to_the_horizon() -> None:
-    """Executions at both ends count; B names no order, so that its public trades count; those of A would count twice."""
+    """Executions at both ends count; B names no order, so its public trades count; those of A would count twice."""
     names = ["ts_event", "action", "side", "price", "size", "order_id"]
     rows = [
         (99, "F", "A", 1.00, 900, 1), (100, "F", "A", 10.01, 100, 1), (100, "T", "A", 10.01, 100, 0),

@@ -1,4 +1,4 @@
-"""The headroom: its parts add up, the best fixed plan is the best of its table, and words say what learning can save."""
+"""The headroom: its parts add up, the best fixed plan is the best of its table, and words say what learning saves."""
 
 from __future__ import annotations
 
@@ -148,7 +148,8 @@ def test_learning_can_pay_if_seeing_the_books_clearly_saves_enough() -> None:
 
 SAVED = (
     "The best fixed plan saves 1.00 bps per order against sweep; plans that see the books save at most {0} bps more "
-    "(fitted on the judged days) and saved {0} bps on orders they were not fitted to; only foresight saves the other 1.00 bps."
+    "(fitted on the judged days), and {0} bps on orders that they were not fitted to; only foresight saves the other "
+    "1.00 bps."
 )
 
 
@@ -161,8 +162,8 @@ def test_words_about_headroom() -> None:
         f"{begin} learning can pay for orders of 10 shares. {SAVED.format('0.50')}"
     ]
     assert headroom_words([room(10, 0.05), room(100, 0.2), room(200, 0.2, far=1.0)]) == [
-        f"{begin} learning cannot pay for orders of 10 shares; learning can pay for orders of 100 shares; there are too "
-        f"few orders to tell whether learning can pay for orders of 200 shares. {SAVED.format('0.05 to 0.20')}"
+        f"{begin} learning cannot pay for orders of 10 shares; learning can pay for orders of 100 shares; there are "
+        f"too few orders to tell whether learning can pay for orders of 200 shares. {SAVED.format('0.05 to 0.20')}"
     ]
     assert headroom_words([room(10, 0.05), room(10, 0.2, risk=0.2)]) == [
         f"{begin} whether learning can pay depends on the risk profile for orders of 10 shares. "

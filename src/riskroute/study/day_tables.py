@@ -38,7 +38,7 @@ KEY = tuple(_KEY)  # identifies an order
 # before `DayTables.natural`: whole numbers of units, and costs at a multiplier of 1.) Times are UTC nanoseconds. At the
 # decision: `bid` and `ask` are the best prices of all venues, `depth` the quantity displayed on the side to take from.
 # At the deadline: `end_mid`, `end_spread`. From arrival to deadline: `twap` of the mid, `vwap` and quantity `traded` of
-# the public trades (NaN without trades on the day; `mid` if none fall into this time). `after_10` is the mid ten seconds
+# the public trades (NaN without trades on the day; `mid` if there are none then). `after_10` is the mid ten seconds
 # after the last fill. `cost` is stated against the price `benchmark`, and so is `foreseen`, the cost if the display
 # holds and nothing else fills; `impact` is the estimated market impact of the quantity taken, and not part of `cost`;
 # `volume` is that of the time block.
@@ -229,7 +229,8 @@ def day_tables(
     """Return the tables of a played day, in units of the instrument: see `DayTables.natural`.
 
     ``key`` holds router, seed, symbol and day of every row. Without a ``queue``, ``impact`` and ``volume`` are NaN,
-    without ``trades``, ``vwap`` and ``traded``. Costs are stated against the arrival mid. Orders are judged from number ``judged_from`` on.
+    without ``trades``, ``vwap`` and ``traded``. Costs are stated against the arrival mid. Orders are judged from number
+    ``judged_from`` on.
     """
     orders = _orders(played.orders, books, trades, block_seconds, judged_from)
     both = _impacts(played.orders, books, queue, orders["time"], orders["block"], block_seconds)

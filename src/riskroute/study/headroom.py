@@ -1,4 +1,4 @@
-"""Headroom: what the best fixed plan saves, what plans that see the books save beyond it, and what only foresight saves.
+"""Headroom: what the best fixed plan saves, what plans that see the books save beyond it, and what foresight saves.
 
 A fixed plan treats every order alike; a router can learn from the books when to depart from it. How much that saves is
 estimated twice. Plans fitted on the judged days themselves give an upper bound; plans that were not fitted to the
@@ -25,8 +25,8 @@ from riskroute.routers.registry import restore_router
 from riskroute.routers.risk import PROFILES, RiskProfile
 from riskroute.simulation.backends import Backend
 from riskroute.study.candidates import CLAIRVOYANT, Candidate, candidate_names, named_candidate
-from riskroute.study.config import BacktestConfig
 from riskroute.study.case import imbalance_state, order_states
+from riskroute.study.config import BacktestConfig
 from riskroute.study.costs import objective_cost, order_objectives, with_terciles
 from riskroute.study.day_tables import DayTables
 from riskroute.study.markets import MarketDay, estimated_queue_venues
@@ -301,9 +301,9 @@ def _paired_saving(one: polars.DataFrame, other: polars.DataFrame, config: Backt
 
 
 HEADROOM_LEGEND = (
-    "bps per judged order, fees and charge for risk included; fixed plan: the best fixed plan against the standard rule",
+    "bps per judged order, fees and charge for risk included; fixed plan: the best one against the standard rule",
     "books, at most: the best plan that sees the books against the best fixed plan, fitted on the judged days",
-    "books, learned: the same without such plans, on orders that they were not fitted to, with a 95 % CI over time blocks",
+    "books, learned: the same with plans that were not fitted to these orders, with a 95 % CI over time blocks",
     "foresight: knowledge of future prices and hidden sizes beyond that, which nobody can learn",
     "estimated: volume beyond the recorded depth, at estimated prices",
 )
@@ -375,7 +375,7 @@ def _savings(found: Sequence[HeadroomParts]) -> str:
     )
     return (
         f"The best fixed plan saves {fixed} bps per order against {found[0].standard}; plans that see the books save at "
-        f"most {seeing} bps more (fitted on the judged days) and saved {learned} bps on orders they were not fitted to; "
+        f"most {seeing} bps more (fitted on the judged days), and {learned} bps on orders that they were not fitted to; "
         f"only foresight saves the other {foresight} bps"
     )
 
