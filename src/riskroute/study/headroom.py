@@ -374,9 +374,9 @@ def _savings(found: Sequence[HeadroomParts]) -> str:
         for part in ("fixed", "seeing", "learned", "foresight")
     )
     return (
-        f"The best fixed plan saves {fixed} bps per order against {found[0].standard}; plans that see the books save at "
-        f"most {seeing} bps more (fitted on the judged days), and {learned} bps on orders that they were not fitted to; "
-        f"only foresight saves the other {foresight} bps"
+        f"The best fixed plan saves {fixed} bps per order against {found[0].standard}; plans that see the books save "
+        f"at most {seeing} bps more (fitted on the judged days), and {learned} bps on orders that they were not fitted "
+        f"to; only foresight saves the other {foresight} bps"
     )
 
 

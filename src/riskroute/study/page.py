@@ -259,9 +259,10 @@ def _sections(case: StudyCase) -> list[PageSection]:
             ),
             (
                 f"Costs are against the {PRICE_BENCHMARKS[found.benchmark]}, including fees, on the test days. The "
-                "objective adds the charge for unforeseen variance. ES 5 % is the mean of the worst 5 % of orders; sd and se are "
-                "the standard deviation of an order's cost and the standard error of the mean. Information used: F0 "
-                "books only, F1 the profit of its orders, F2 its own fills, F3 public trades too, F4 the future.",
+                "objective adds the charge for unforeseen variance. ES 5 % is the mean of the worst 5 % of orders; sd "
+                "and se are the standard deviation of an order's cost and the standard error of the mean. Information "
+                "used: F0 books only, F1 the profit of its orders, F2 its own fills, F3 public trades too, F4 the "
+                "future.",
                 *(f"{line[0].upper()}{line[1:]}." for line in found.legend[len(LEGEND) :]),
                 *(f"{line[0].upper()}{line[1:]}." for line in benchmark_notes(case.benchmarks)),
             ),
