@@ -126,7 +126,7 @@ def _typical_variance(
     found = squares / freedom if freedom > 0.5 else 0.0
     # squared errors below this fraction of squared rewards are rounding errors
     found = found if found > 1e-20 * size else 0.0
-    # smallest variance that can be squared and divided by
+    # squares of smaller variances are too small to divide by
     return next(choice for choice in (found, prior, base_variance, size, unit, 1.0) if choice > 1e-75)
 
 

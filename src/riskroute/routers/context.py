@@ -268,7 +268,7 @@ class Context:
 
     @cached
     def sweep_cost(self) -> float:
-        """Cost of sweeping the whole order from the displayed books, fees without limits per order included."""
+        """Cost of sweeping the whole order from the displayed books, with fees but no minimum or maximum fees."""
         prices, sizes = self.books.side("ask" if self.sign > 0 else "bid")
         mid = real_number("mid", self.mid)
         return sweep_cost(

@@ -145,7 +145,7 @@ class _LogTables:
 
     def fee_schedule(self) -> str:
         """Return the fee schedule for `riskroute backtest`."""
-        parts = ["# Fees of the log, without their limits per order.\n"]
+        parts = ["# Fees in the log, without minimums and maximums per order.\n"]
         for (venue, symbol), days in self._fees.items():
             for day, (taker, maker) in sorted(days.items()):
                 place = f"venue = {json.dumps(venue)}\nsymbol = {json.dumps(symbol)}\nfrom = {day}\n"
