@@ -13,14 +13,21 @@ import typer
 
 from riskroute.cli.live import require_live_command
 from riskroute.cli.market import require_market_command
-from riskroute.cli.options import list_routers
-from riskroute.cli.output import check_outputs, say, show_progress, show_simulation, show_status, write_simulation
+from riskroute.cli.options import router_option
+from riskroute.cli.output import (
+    check_output_paths,
+    output_status,
+    say,
+    show_progress,
+    show_simulation,
+    write_simulation_output,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from riskroute.core.results import SimulationResult
     from riskroute.simulation.backends import Backend
+    from riskroute.simulation.results import SimulationResult
     from riskroute.simulation.runner import SimulationTask
     from riskroute.study.backtest import BacktestResult
     from riskroute.study.markets import MarketDay
@@ -58,7 +65,7 @@ def _demo(
     market of five exchanges and three dark pools. The comparison reports the regret of the paper's policies, adaptive
     and baselines on 8 shares over 6 slots: 1,287 splits, 100,000 rounds.
     """
-    check_outputs({"--out": out / "regret.json"})
+    check_output_paths({"--out": out / "regret.json"})
     require_market_command()
     for path in _run_studies(out):
         say(f"wrote {path}")
@@ -68,8 +75,8 @@ def _demo(
     with show_progress(DEMO_RUNS * len(DEMO_POLICIES), lines=True) as progress:
         compared = _compare_policies(Backend(), lambda task: progress(task.label, count=task.runs))
     show_simulation(compared)
-    with show_status("drawing the curves", lines=True):
-        write_simulation(compared, out / "regret.json", out / "regret.parquet", out / "regret.png")
+    with output_status("drawing the curves", lines=True):
+        write_simulation_output(compared, out / "regret.json", out / "regret.parquet", out / "regret.png")
 
 
 def _compare_policies(backend: Backend, finished: Callable[[SimulationTask], None] | None = None) -> SimulationResult:
@@ -94,7 +101,7 @@ def _run_studies(out: Path) -> list[Path]:
     """Run the demo's studies and print their results, the simple rules first; return the files written."""
     from riskroute.cli.study import write_page
 
-    with show_status("loading (slower the first time)", lines=True):
+    with output_status("loading (slower the first time)", lines=True):
         from riskroute.core.files import writable_folder
         from riskroute.simulation.backends import Backend
         from riskroute.study.study import Study
@@ -114,7 +121,7 @@ def _run_studies(out: Path) -> list[Path]:
         _show_study(result)
         files = study.write(result, days, folder / "study", kept=kept, backend=backend)
         files += write_page(result, folder / "study")
-        with show_status("the same orders for immediate execution", lines=True):
+        with output_status("the same orders for immediate execution", lines=True):
             at_once = urgent.play(days, kept=kept, backend=backend)
         say(f"{at_once.answer}\n")
         files += urgent.write(at_once, days, folder / "study-at-once", kept=kept, backend=backend)
@@ -161,7 +168,7 @@ def live_demo(
         typer.Option(
             help="Router: NAME or NAME:KEY=VALUE,...; or a user-defined one, FILE.py:CLASS; --router list prints all.",
             is_eager=True,
-            callback=list_routers,
+            callback=router_option,
         ),
     ] = "contextual",
     port: Annotated[

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import polars
 
-from riskroute.core.instrument import SHARES, Instrument, each_named
+from riskroute.core.instrument import SHARES, Instrument, each_instrument_text
 from riskroute.core.records import to_plain
 from riskroute.core.seeding import seed_stream
 from riskroute.core.text import TextTable, fixed_text, interval_text, words_list
@@ -100,7 +100,7 @@ class HeadroomParts:
     @property
     def size(self) -> str:
         """The quantity of an order as text."""
-        return each_named(self.instruments, self.quantity)
+        return each_instrument_text(self.instruments, self.quantity)
 
     @property
     def named_market(self) -> str:

@@ -16,7 +16,8 @@ import polars
 
 from riskroute.core.errors import InputError
 from riskroute.core.files import writable_folder, write_json, write_whole
-from riskroute.core.instrument import Instrument, instrument_from_terms, instrument_terms, plain_number
+from riskroute.core.instrument import Instrument, instrument_from_terms, instrument_terms
+from riskroute.core.text import plain_number
 from riskroute.live.fees import live_fee_text
 from riskroute.live.log.interface import Log, LogHead, log_events_after
 from riskroute.live.state.amounts import NANO, amount_scale
