@@ -24,14 +24,6 @@ class DayTrades(NamedTuple):
 
         These are the executions of displayed and hidden orders (F). Trades without order ids (T) count at venues that
         name no executed order: elsewhere they would be counted twice.
-
-        Examples
-        --------
-        >>> names = ["ts_event", "action", "price", "size", "order_id"]
-        >>> rows = [(5, "A", 9.0, 300, 7), (6, "F", 9.0, 100, 7), (6, "T", 9.0, 100, 0), (8, "F", 9.5, 50, 0)]
-        >>> table = polars.DataFrame(rows, schema=names, orient="row")
-        >>> DayTrades.of_events({"XNAS": table}).sizes.tolist()
-        [100.0, 50.0]
         """
         tables = []
         for table in events.values():
@@ -40,7 +32,7 @@ class DayTrades(NamedTuple):
             tables.append(executed if named else table.filter(polars.col("action").is_in(["F", "T"])))
         if not any(table.height for table in tables):
             return None
-        columns = [polars.col("ts_event").cast(polars.Int64), *(polars.col(c).cast(polars.Float64) for c in _VALUES)]
+        columns = [polars.col("ts_event").cast(polars.Int64), polars.col("price", "size").cast(polars.Float64)]
         whole = polars.concat([table.select(columns) for table in tables]).drop_nulls()
         kept = whole.filter((polars.col("size") > 0) & polars.col("price").is_finite()).sort(
             "ts_event", maintain_order=True
@@ -57,6 +49,3 @@ class DayTrades(NamedTuple):
                 volumes[k] = sizes.sum()
                 prices[k] = self.prices[first:last] @ sizes / volumes[k]
         return prices, volumes
-
-
-_VALUES = ("price", "size")

@@ -151,13 +151,8 @@ def _effective_spread() -> pl.Expr:
     return 2 * _signed_bps(pl.col("price"), pl.col("mid"))
 
 
-def _realised_spread() -> pl.Expr:
-    """Return the realised spread ``2 s (p - m[t+10]) / m0`` of a fill, against the mid `REALISED` seconds later."""
-    return -2 * _markout(REALISED)
-
-
 def _spreads() -> dict[str, pl.Expr]:
-    return {"effective_spread_bps": _effective_spread(), "realised_spread_bps": _realised_spread()}
+    return {"effective_spread_bps": _effective_spread(), "realised_spread_bps": -2 * _markout(REALISED)}
 
 
 def _half_spread() -> pl.Expr:
