@@ -95,10 +95,11 @@ def _route(
         )
     chosen = _router(router, state, risk)
     known: dict[str, Any] = {} if symbol is None else {"symbol": symbol}
+    content = _read(books)
     if instruments is not None:
-        known["instrument"] = _declared(instruments, symbol, protection)
+        known["instrument"] = _declared(instruments, symbol or _stated_symbol(content), protection)
     order = {"side": side, "quantity": quantity, "lot": lot, "horizon": horizon, "protection": protection, **known}
-    context = read_context(_read(books), **order)
+    context = read_context(content, **order)
     with compilation_timed(chosen.name):
         decision = price_decision(context, chosen.route(context).checked(context))
     for line in _lines(chosen.name, decision):
@@ -107,6 +108,13 @@ def _route(
         say(f"warning: {warning}", err=True)
     if json is not None:
         say(f"wrote {write_json(json, decision.to_json())}")
+
+
+def _stated_symbol(books: Any) -> str | None:
+    """Return the symbol that books state, if any, so that they are not read with another instrument."""
+    given = books if isinstance(books, dict) else {}
+    nested = given.get("instrument")
+    return given.get("symbol") or (nested.get("symbol") if isinstance(nested, dict) else None)
 
 
 def _declared(instruments: Path, symbol: str | None, protection: str) -> Instrument:
