@@ -223,6 +223,7 @@ def day_tables(
     zone: str = TRADING_ZONE,
     queue: QueueReplay | None = None,
     trades: DayTrades | None = None,
+    twaps: Floats | None = None,
     block_seconds: float,
     judged_from: int = 0,
 ) -> DayTables:
@@ -230,9 +231,12 @@ def day_tables(
 
     ``key`` holds router, seed, symbol and day of every row. Without a ``queue``, ``impact`` and ``volume`` are NaN,
     without ``trades``, ``vwap`` and ``traded``. Costs are stated against the arrival mid. Orders are judged from number
-    ``judged_from`` on.
+    ``judged_from`` on. ``twaps`` are those of all orders of the day if known.
     """
     orders = _orders(played.orders, books, trades, block_seconds, judged_from)
+    closes = orders["time"] + (orders["horizon"] * SECOND).astype(np.int64)
+    mine = books.mean_mids(orders["time"], closes) if twaps is None else twaps[orders["number"]]
+    orders["twap"] = np.where(orders["horizon"] > 0, mine, orders["mid"])
     both = _impacts(played.orders, books, queue, orders["time"], orders["block"], block_seconds)
     orders["impact"], orders["volume"] = both
     moments = polars.from_epoch(polars.Series(orders["time"], dtype=polars.Int64), time_unit="ns")
@@ -270,7 +274,7 @@ def _orders(
         alone = (traded == 0) | (horizons == 0)
         vwaps[alone], traded[alone] = mids[alone], 0.0
     return {
-        "number": [one.number for one in orders],
+        "number": np.array([one.number for one in orders], dtype=np.int64),
         "time": times,
         "sign": [context.sign for context in contexts],
         "quantity": [context.shares for context in contexts],
@@ -283,7 +287,6 @@ def _orders(
         "judged": [one.number >= judged_from for one in orders],
         "end_mid": books.mids(closes),
         "end_spread": books.spreads(closes),
-        "twap": np.where(horizons > 0, books.mean_mids(times, closes), mids),
         "vwap": vwaps,
         "traded": traded,
         "benchmark": mids,
