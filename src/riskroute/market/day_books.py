@@ -250,7 +250,7 @@ def _mean_mids(day: _DayArrays, begins: Stamps, ends: Stamps) -> Floats:
 @njit(cache=True)
 def _quote(day: _DayArrays, venue: int, row: int, time: int) -> tuple[float, float, int]:
     """Return the best bid and ask of a venue (infinite if absent), and when another row or a stale one follows."""
-    bid, ask, change = -np.inf, np.inf, np.int64(2**62)
+    bid, ask, change = -np.inf, np.inf, 2**62
     if row + 1 < day.offsets[venue + 1]:
         change = day.stamps[row + 1]
     if row >= day.offsets[venue] and time - day.stamps[row] <= day.oldest:
