@@ -183,12 +183,11 @@ def test_tasks_that_take_long_are_begun_first_and_results_keep_their_places(
 @settings(max_examples=100, deadline=None)
 def test_tables_become_natural_with_one_rounding(unit: str, count: int, multiplier: int) -> None:
     one = instrument_of("S", unit=unit, multiplier=multiplier, quantity="BTC", currency="USDT")
-    amounts = {name: [3.0] for name in ("foreseen", "cost", "fees", "impact", "exploration")}
-    orders = pl.DataFrame({"quantity": [float(count)], "mid": [7.0], "multiplier": [1.0]} | amounts)
-    children, fills = pl.DataFrame({"sent": [float(count)], "fee": [2.0]}), pl.DataFrame({"estimated": [True]})
-    # two equal rows, since polars computes with one row as with a number
-    fills = fills.with_columns(fee=0.5, quantity=float(count))
-    orders, children, fills = (pl.concat([table, table], rechunk=True) for table in (orders, children, fills))
+    both = [float(count), float(count + 1)]  # two rows, since polars divides a single one exactly
+    amounts = {name: [3.0, 3.0] for name in ("foreseen", "cost", "fees", "impact", "exploration")}
+    orders = pl.DataFrame({"quantity": both, "mid": [7.0, 7.0], "multiplier": [1.0, 1.0]} | amounts)
+    children = pl.DataFrame({"sent": both, "fee": [2.0, 2.0]})
+    fills = pl.DataFrame({"estimated": [True, True], "fee": [0.5, 0.5], "quantity": both})
     found = DayTables(orders, children, fills).natural(one)
     assert found.orders["quantity"][0] == found.children["sent"][0] == found.fills["quantity"][0]
     assert found.orders["quantity"][0] == float(count * one.unit)
