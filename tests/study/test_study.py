@@ -68,7 +68,7 @@ def test_numbers_are_those_of_the_backtest(result: StudyResult, backtest: Backte
     whole = backtest.to_json()
     plain = whole["comparisons"]["2500"]
     assert to_plain(case.comparison) == {
-        name: plain[name] for name in ("orders", "bar", "p_value", "routers", "queues")
+        name: plain[name] for name in ("orders", "bar", "p_value", "routers", "queues", "benchmark")
     }
     assert (result.synthetic, result.protection) == (whole["synthetic"], whole["protection"]) == (True, "reg-nms")
     routers, bar = plain["routers"], plain["bar"]

@@ -18,7 +18,7 @@ from riskroute.core.text import TextTable, fixed_text, interval_text, words_list
 from riskroute.routers.risk import RiskProfile
 from riskroute.study.candidates import BENCHMARKS, CLAIRVOYANT
 from riskroute.study.costs import objective_cost, order_costs_bps, volume_fractions
-from riskroute.study.day_tables import DayTables, notional
+from riskroute.study.day_tables import PRICE_BENCHMARKS, DayTables, notional
 from riskroute.study.statistics import (
     BootstrapDifference,
     PairedDifference,
@@ -99,7 +99,7 @@ class RouterComparison:
     """Results of all routers on ``orders`` orders, compared with the benchmark rule ``bar``.
 
     ``p_value`` is that of Hansen's test that no router beats the rule; None with fewer than eight time blocks.
-    ``queues`` is None unless queue positions are estimates.
+    ``queues`` is None unless queue positions are estimates. ``benchmark`` is the price against which costs are stated.
     """
 
     orders: int
@@ -107,6 +107,7 @@ class RouterComparison:
     p_value: float | None
     routers: dict[str, _RouterResult]
     queues: QueueEstimate | None = None
+    benchmark: str = "arrival"
 
     @property
     def headroom_bps(self) -> float:
@@ -185,9 +186,10 @@ class RouterComparison:
     @property
     def legend(self) -> tuple[str, ...]:
         """Meaning of the columns of `table`."""
+        stated = f"bps against the {PRICE_BENCHMARKS[self.benchmark]}, fees included; {LEGEND[0]}", *LEGEND[1:]
         if self.queues is None:
-            return LEGEND
-        return (*LEGEND, f"pessimistic, optimistic: cost with these queue models; {self.queues.note}")
+            return stated
+        return (*stated, f"pessimistic, optimistic: cost with these queue models; {self.queues.note}")
 
     def _saves_in_any_queue(self, router: str) -> bool:
         """Return whether the pessimistic and the optimistic queue model agree that a router saves."""
@@ -223,6 +225,7 @@ def compare_routers(
     impact: float = 0.0,
     seed: int = 0,
     queues: QueueEstimate | None = None,
+    benchmark: str = "arrival",
 ) -> RouterComparison:
     """Compare the costs of all routers with those of the benchmark rule ``bar``, on orders that count (``judged``)."""
     orders = order_costs_bps(tables.orders.filter(polars.col("judged")), impact)
@@ -239,7 +242,7 @@ def compare_routers(
         own = bootstrap_difference(values, blocks, rng)
         pair = None if name == bar else bootstrap_difference(_gaps(wide, name, bar), blocks, rng)
         results[name] = _router_result(mine, filled[name], own, pair, bar, feedback.get(name, ""), risk.kappa, impact)
-    return RouterComparison(wide.height, bar, _p_value(wide, blocks, bar, names, seed), results, queues)
+    return RouterComparison(wide.height, bar, _p_value(wide, blocks, bar, names, seed), results, queues, benchmark)
 
 
 def mean_costs(orders: polars.DataFrame, size: float, *, impact: float = 0.0) -> dict[str, float]:
@@ -330,7 +333,7 @@ REASONS = {
 
 # meaning of the columns of `RouterComparison.table` without estimated queue positions
 LEGEND = (
-    "bps against the consolidated mid at arrival, fees included; objective: cost + kappa x unforeseen variance",
+    "objective: cost + kappa x unforeseen variance",
     "estimated: volume beyond the recorded depth, at estimated prices",
 )
 
