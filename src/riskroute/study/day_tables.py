@@ -165,12 +165,14 @@ class DayTables:
 
     def natural(self, instrument: Instrument) -> DayTables:
         """Return tables as played, with natural quantities and amounts in the quote currency."""
-        part, whole = instrument.unit.as_integer_ratio()  # float64 rounds once: units * part is exact
+        part, whole = instrument.unit.as_integer_ratio()
         multiplier = float(instrument.multiplier)
 
         def changed(frame: polars.DataFrame, amounts: dict[str, float]) -> polars.DataFrame:
             numbers = frame.select(polars.selectors.numeric()).columns  # `estimated` of a fill is a flag
-            quantities = [polars.col(name) * part / whole for name in _QUANTITIES if name in numbers]
+            # float64 rounds once, since units * part is exact; polars would multiply by a rounded 1 / whole
+            columns = [frame[name] for name in _QUANTITIES if name in numbers]
+            quantities = [polars.Series(one.name, one.to_numpy() * float(part) / float(whole)) for one in columns]
             return frame.with_columns(
                 *quantities, *(polars.col(name) * times for name, times in amounts.items() if times != 1)
             )
