@@ -55,6 +55,7 @@ STUDY: Meanings = {
         "`optimistic`, or `exact` (no limit orders there). Default: `pessimistic`; see [Estimated queue "
         "positions](backtest.md#estimated-queue-positions).",
     ),
+    "frontier": ("", "Whether to answer for the other risk profiles too, and to draw the risk frontier."),
     "stresses": ("", "Whether to stress-test the selected router and the benchmark rule."),
     "fees": ("", "A fee schedule for recorded days, see [below](#feestoml)."),
     "pools": ("", "Dark pools, see below. Default: those of the market."),

@@ -9,9 +9,11 @@ paired by order on the test days: negative saves. A saving has the opposite sign
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 import polars
@@ -25,6 +27,7 @@ from riskroute.market.day_books import DayBooks
 from riskroute.routers.context import Context, ContextBooks
 from riskroute.routers.contextual.market_features import MarketFeatures
 from riskroute.routers.report import KINDS
+from riskroute.routers.risk import BALANCED, RiskProfile
 from riskroute.simulation.backends import Backend
 from riskroute.simulation.play_day import TradingDay
 from riskroute.study import stresses
@@ -34,7 +37,15 @@ from riskroute.study.config import BacktestConfig, StressConfig, StudyConfig
 from riskroute.study.costs import VenueCosts, costs_by_venue, objective_cost, order_costs_bps, with_terciles
 from riskroute.study.day_tables import KEY, DayTables, notional
 from riskroute.study.examples import OrderExample, order_examples
-from riskroute.study.markets import MarketDay, market_days_zone
+from riskroute.study.frontier import (
+    CaseFrontier,
+    ProfileChoice,
+    frontier_points,
+    frontier_profiles,
+    line_candidate,
+    line_profiles,
+)
+from riskroute.study.markets import MarketDay, can_play_limit_orders, market_days_zone
 from riskroute.study.play import (
     PlayCache,
     PlayTask,
@@ -46,7 +57,7 @@ from riskroute.study.play import (
 )
 from riskroute.study.router_comparison import ORDER, ROUNDING, RouterComparison
 from riskroute.study.static_fit import static_fit_candidate
-from riskroute.study.statistics import PairedDifference, bootstrap_difference, time_block_numbers
+from riskroute.study.statistics import PairedDifference, bootstrap_difference, expected_shortfall, time_block_numbers
 
 _TERCILE_MEASURES = ("spread", "volatility", "depth")
 _SPREADS = ("narrow", "middle", "wide")
@@ -256,7 +267,8 @@ class StudyCase:
       block if that is known.
     - ``training_objective_bps``: objective of every router on the training days: mean cost plus the charge for
       unforeseen variance.
-    - ``chosen``: the router with the lowest objective on the training days; the benchmark rule in a tie.
+    - ``chosen``: the router with the lowest objective on the training days, by `RiskProfile.best`; the benchmark rule
+      in a tie.
     - ``use``: the chosen router if the test days confirm it, else the benchmark rule.
     - ``reason``: key of `riskroute.study.router_comparison.REASONS`.
     - ``saving``: saving of the chosen router against the benchmark rule; None if the rule was chosen.
@@ -278,6 +290,10 @@ class StudyCase:
       whichever is larger.
     - ``instruments``: the instruments of the symbols.
     - ``currency``: quote currency of all amounts; empty if there are several.
+    - ``risk``: the risk profile; every objective is its own.
+    - ``training_excess_bps``: expected shortfall of every router on the training days minus that of the rule.
+    - ``frontier``: points of all routers, and the answers under other profiles; None unless configured.
+    - ``limit_orders``: whether limit orders could be played on these days.
     """
 
     quantity: int | float
@@ -311,6 +327,10 @@ class StudyCase:
     estimated_share: float = 0.0
     instruments: tuple[Instrument, ...] = (SHARES,)
     currency: str = SHARES.currency
+    risk: RiskProfile = BALANCED
+    training_excess_bps: dict[str, float] = field(default_factory=dict)
+    frontier: CaseFrontier | None = None
+    limit_orders: bool = True
 
     @property
     def size(self) -> str:
@@ -334,20 +354,14 @@ def play_case(
         finished(task.candidate.label)
 
     asked = config.backtest(size, horizon)
-    names = candidate_names(asked.routers, pools=bool(days[0].pools), horizon=horizon, train=config.train)
-    candidates = []
-    for name in names:
-        candidates.append(static_fit_candidate(name, days, asked, backend=backend, cache=cache))
-        if name in FITTED:
-            finished(f"fit {name}")
-    result = run_backtest(
-        config.market, days, asked, backend=backend, cache=cache, finished=played, candidates=candidates
-    )
+    answer = partial(_answer, config.market, days, backend=backend, cache=cache, finished=finished)
+    own = answer(asked)
+    result, chosen, reason, use = own.result, own.chosen, own.reason, own.use
     found, orders = result.comparison, result.tables.orders
-    objectives = _training_objectives(orders, config.risk.kappa)
-    chosen = _choose_router(objectives, found.bar)
-    reason = found.choice_reason(chosen)
-    use = chosen if reason == "beats" else found.bar
+    frontier = None
+    if config.frontier:
+        others = {risk: answer(dataclasses.replace(asked, risk=risk)) for risk in frontier_profiles(asked.risk)}
+        frontier = _frontier(own, others, days, asked, backend=backend, cache=cache, finished=played)
     states = _order_states(orders, days, asked)
     by_state = () if chosen == found.bar else _differences_by_state(orders, states, chosen, found.bar, seed=config.seed)
     paired = found.routers[chosen].paired
@@ -373,7 +387,7 @@ def play_case(
         price=float(orders.filter("judged")["mid"].to_numpy().mean()) if len(instruments) == 1 else None,
         depth_fraction=depth,
         volume_fraction=volume,
-        training_objective_bps=objectives,
+        training_objective_bps=own.objectives,
         chosen=chosen,
         use=use,
         reason=reason,
@@ -397,7 +411,85 @@ def play_case(
         estimated_share=max(found.routers[name].estimated_share for name in (chosen, found.bar)),
         instruments=instruments,
         currency=currencies.pop() if len(currencies) == 1 else "",
+        risk=asked.risk,
+        training_excess_bps=own.excess,
+        frontier=frontier,
+        limit_orders=can_play_limit_orders(days, estimates=asked.queue_model is not None),
     )
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """The plays under one risk profile, the router chosen on the training days, and the reason of the verdict.
+
+    ``objectives`` and ``excess`` are those of the training days, in basis points; see `StudyCase`.
+    """
+
+    result: BacktestResult
+    objectives: dict[str, float]
+    excess: dict[str, float]
+    chosen: str
+    reason: str
+
+    @property
+    def use(self) -> str:
+        """The chosen router if the test days confirm it, else the benchmark rule."""
+        return self.chosen if self.reason == "beats" else self.result.comparison.bar
+
+
+def _answer(
+    market: str,
+    days: Sequence[MarketDay],
+    config: BacktestConfig,
+    *,
+    backend: Backend | None,
+    cache: PlayCache,
+    finished: Callable[[str], None],
+) -> _Answer:
+    """Fit and play the candidates, choose one on the training days, and judge it on the test days."""
+    names = candidate_names(config.routers, pools=bool(days[0].pools), horizon=config.horizon, train=config.train)
+    candidates = []
+    for name in names:
+        candidates.append(static_fit_candidate(name, days, config, backend=backend, cache=cache))
+        if name in FITTED:
+            finished(f"fit {name}")
+    result = run_backtest(
+        market,
+        days,
+        config,
+        backend=backend,
+        cache=cache,
+        finished=lambda task: finished(task.candidate.label),
+        candidates=candidates,
+    )
+    bar = result.comparison.bar
+    objectives = _training_objectives(result.tables.orders, config.risk.kappa)
+    excess = _training_excess(result.tables.orders, bar)
+    chosen = config.risk.best(objectives, excess, bar)
+    return _Answer(result, objectives, excess, chosen, result.comparison.choice_reason(chosen))
+
+
+def _frontier(
+    own: _Answer,
+    others: Mapping[RiskProfile, _Answer],
+    days: Sequence[MarketDay],
+    config: BacktestConfig,
+    *,
+    backend: Backend | None,
+    cache: PlayCache,
+    finished: Callable[[PlayTask], None],
+) -> CaseFrontier:
+    """Return the points of all routers, with those of the contextual router under several profiles, and the answers."""
+    plays, router = {}, line_candidate(own.result.candidates)
+    if router is not None:
+        for risk, one in ({config.risk: own} | dict(others)).items():
+            plays[risk] = one.result.tables.orders.filter(polars.col("router") == router.label)
+        for risk in line_profiles(config.risk):
+            world = dataclasses.replace(config, risk=risk)
+            plays[risk] = play_routers([router], days, world, backend=backend, cache=cache, finished=finished).orders
+    points = frontier_points(own.result.tables.orders, plays, router.label if router else "")
+    choices = (ProfileChoice(risk, one.chosen, one.use, one.reason) for risk, one in others.items())
+    return CaseFrontier(points, tuple(choices))
 
 
 def _training_objectives(orders: polars.DataFrame, kappa: float) -> dict[str, float]:
@@ -414,16 +506,12 @@ def _training_objectives(orders: polars.DataFrame, kappa: float) -> dict[str, fl
     }
 
 
-def _choose_router(objectives: dict[str, float], bar: str) -> str:
-    """Return the router with the lowest objective; the benchmark rule ``bar`` unless another is lower.
-
-    Examples
-    --------
-    >>> _choose_router({"sweep": 1.0, "contextual": 0.8}, "sweep"), _choose_router({"sweep": 1.0, "x": 1.0}, "sweep")
-    ('contextual', 'sweep')
-    """
-    best = min(objectives, key=lambda name: objectives[name])
-    return best if objectives[best] < objectives[bar] - ROUNDING else bar
+def _training_excess(orders: polars.DataFrame, bar: str) -> dict[str, float]:
+    """Return the expected shortfall of every router on the training orders minus that of the benchmark rule."""
+    training = order_costs_bps(orders.filter(~polars.col("judged") & (polars.col("router") != CLAIRVOYANT)))
+    tails = training.group_by("router", maintain_order=True).agg(expected_shortfall(polars.col("cost_bps")))
+    found = dict(tails.iter_rows())
+    return {name: tail - found[bar] for name, tail in found.items()}
 
 
 def _shown_pair(result: BacktestResult, chosen: str) -> tuple[Candidate, Candidate] | None:

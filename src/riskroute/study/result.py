@@ -16,8 +16,12 @@ from riskroute.core.text import TextTable, fixed_text, interval_text, money_text
 from riskroute.market.clock import zone_label
 from riskroute.routers.report import KINDS
 from riskroute.simulation.dark_market import DarkMarketPool
+from riskroute.study.candidates import CLAIRVOYANT
 from riskroute.study.case import CaseDarkSurface, CaseEstimate, CaseRoutingRow, CaseStateDifference, StudyCase
 from riskroute.study.config import StudyConfig
+from riskroute.study.frontier import ProfileChoice, frontier_table
+from riskroute.study.router_comparison import REASONS
+from riskroute.study.statistics import PairedDifference
 from riskroute.study.verdict import case_verdict
 
 
@@ -53,10 +57,10 @@ class StudyResult:
 
     @property
     def conditions(self) -> str:
-        """The market, its hours if configured, and its protection, on one line."""
+        """The market, its hours if configured, its protection and the risk profile, on one line."""
         name = f"{self.config.market} (synthetic)" if self.synthetic else self.config.market
         hours = f", {self.config.hours} {zone_label(self.zone)}" if self.config.hours else ""
-        return f"{name}{hours}, protection {self.protection}"
+        return f"{name}{hours}, protection {self.protection}, risk profile {self.config.risk.name}"
 
     @property
     def zone(self) -> str:
@@ -105,6 +109,10 @@ class StudyResult:
             name = f"{case.symbol}, " if case.symbol else ""
             lines += ["", f"{name}{case.size}, {time}: all routers on the test days, bps", ""]
             lines += [case.comparison.table().plain()]
+            if case.frontier is not None:
+                lines += ["", "risk frontier on the test days, bps; efficient: no router is cheaper with a better tail"]
+                lines += ["", frontier_table(case.frontier).plain()]
+                lines += ["", "answers by risk profile", "", profiles_table(case).plain()]
             if case.states:
                 lines += ["", f"{case.chosen} minus {case.comparison.bar}, by state of the market", ""]
                 lines += [states_table(case.states).plain()]
@@ -154,6 +162,37 @@ def savings_table(cases: Sequence[StudyCase]) -> TextTable:
             ]
         )
     return TextTable(header, rows)
+
+
+def leading_table(case: StudyCase, count: int = 5) -> TextTable:
+    """Return one row for each of the ``count`` routers with the lowest objectives, the rule and the chosen one included.
+
+    The clairvoyant is omitted. The difference is that to the benchmark rule.
+    """
+    found = case.comparison
+    named = {case.use, case.chosen, found.bar}
+    ranked = sorted((one.objective_bps, name) for name, one in found.routers.items() if name != CLAIRVOYANT)
+    kept = [*named, *(name for _, name in ranked if name not in named)][:count]
+    rows = []
+    for name in (name for _, name in ranked if name in kept):
+        one = found.routers[name]
+        pair = ("benchmark", "-") if one.paired is None else _paired(one.paired)
+        rows.append([name, fixed_text(one.cost_bps, 3), *pair, fixed_text(one.es95_bps), fixed_text(one.objective_bps, 3)])
+    return TextTable(["router", "cost bps", "difference", "95 % CI", "ES 5 %", "objective"], rows)
+
+
+def _paired(one: PairedDifference) -> tuple[str, str]:
+    return fixed_text(one.difference_bps, 3, signed=True), interval_text(one.low, one.high)
+
+
+def profiles_table(case: StudyCase) -> TextTable:
+    """Return one row per risk profile, that of the study first: what it minimises, the router to use, and why."""
+    others = case.frontier.choices if case.frontier is not None else ()
+    rows = [
+        [one.risk.name, one.risk.describe(), one.use if one.reason != "estimated" else "no verdict", REASONS[one.reason]]
+        for one in (ProfileChoice(case.risk, case.chosen, case.use, case.reason), *others)
+    ]
+    return TextTable(["risk profile", "minimises", "use", "because"], rows)
 
 
 def states_table(states: Sequence[CaseStateDifference]) -> TextTable:

@@ -11,6 +11,7 @@ from riskroute.study.config import StudyConfig
 from riskroute.study.router_comparison import RouterComparison
 
 if TYPE_CHECKING:
+    from riskroute.study.frontier import ProfileChoice
     from riskroute.study.case import (
         CaseDarkSurface,
         CaseEstimate,
@@ -81,8 +82,8 @@ def footprint_verdict(depth: float, volume: float | None, block_minutes: float) 
     return f"{text}, too large for a replay without market impact" if too_large else text
 
 
-def case_verdict(case: StudyCase, config: StudyConfig, *, pooled: bool = False, synthetic: bool = False) -> str:
-    """Return the verdict for one symbol, size and deadline; for pooled symbols, its opening sentences."""
+def case_opening(case: StudyCase, config: StudyConfig, *, pooled: bool = False, synthetic: bool = False) -> str:
+    """Return the opening sentences of a verdict: which router to use for which orders, and its saving."""
     deadline = f"with a {case.horizon:g}-second deadline" if case.horizon else "for immediate execution"
     orders = {"buy": "buy orders", "sell": "sell orders"}.get(config.side, "orders")
     size = f"{case.size} of {case.symbol}" if case.symbol else case.size
@@ -91,9 +92,21 @@ def case_verdict(case: StudyCase, config: StudyConfig, *, pooled: bool = False, 
     if not case.verdict:
         text = f"no verdict for {which}: {no_verdict_text(case.estimated_share, synthetic=synthetic)}"
         return begin + text if pooled else text[0].upper() + text[1:]
-    parts = [f"{begin}{'for' if pooled else 'For'} {which}, use {case.use}.", _verdict(case)]
-    if pooled:
-        return " ".join(parts)
+    profile = f"{case.risk.name} profile, {case.risk.describe()}"
+    return f"{begin}{'for' if pooled else 'For'} {which}, use {case.use} ({profile}). {_verdict(case)}"
+
+
+def case_verdict(case: StudyCase, config: StudyConfig, *, pooled: bool = False, synthetic: bool = False) -> str:
+    """Return the verdict for one symbol, size and deadline; for pooled symbols, its opening sentences."""
+    parts = [case_opening(case, config, pooled=pooled, synthetic=synthetic)]
+    if pooled or not case.verdict:
+        return parts[0]
+    if better := _better_on_test_days(case):
+        parts.append(better)
+    if case.frontier is not None:
+        parts.append(_other_profiles(case.frontier.choices))
+    if case.horizon > 0 and not case.limit_orders:
+        parts.append("Limit orders could not be played on this data, which has neither order events nor trades.")
     if case.estimated_share > 0:
         much = f"{case.estimated_share:.1%}" if case.estimated_share >= 0.0005 else "Less than 0.1%"
         parts.append(f"{much} of the volume is beyond the recorded depth and priced by an estimate.")
@@ -153,6 +166,33 @@ def _verdict(case: StudyCase) -> str:
         "too few orders": f"; too few orders to tell{power}",
     }[case.reason]
     return f"On {judged} {case.chosen}, the best on the training days, {moved}{because}."
+
+
+def _better_on_test_days(case: StudyCase) -> str:
+    """Explain why the router with the best test score is not used; empty if it is, or is the chosen one."""
+    known, tested = case.training_objective_bps, case.comparison.routers
+    scores = {name: round(tested[name].objective_bps, 3) for name in known}
+    best = min(scores, key=lambda name: scores[name], default=case.use)
+    if best in (case.use, case.chosen) or scores[best] >= scores[case.use]:
+        return ""  # the verdict explains why the chosen router is not used
+    text = (
+        f"{best} had a lower objective on the test days ({fixed_text(scores[best], 3)} bps, {case.use} "
+        f"{fixed_text(scores[case.use], 3)})"
+    )
+    excess = case.training_excess_bps.get(best, 0.0)
+    if case.risk.capped and excess > 0 and not rounds_to_zero(excess):
+        rule = case.comparison.bar
+        return f"{text}, but on the training days its expected shortfall exceeded {rule}'s by {fixed_text(excess)} bps."
+    return (
+        f"{text}, but not on the training days ({fixed_text(known[best], 3)} bps, {case.chosen} "
+        f"{fixed_text(known[case.chosen], 3)}), which decide: the best of many on the test days is partly lucky."
+    )
+
+
+def _other_profiles(choices: Sequence[ProfileChoice]) -> str:
+    """Return the answers under the other risk profiles."""
+    answers = [f"with {one.risk.name} {'no verdict' if one.reason == 'estimated' else one.use}" for one in choices]
+    return f"Under other risk profiles the answer is: {', '.join(answers)}."
 
 
 def _saved(bps: float) -> str:
