@@ -29,14 +29,14 @@ import msgspec
 import numpy as np
 
 from riskroute.core.runtime import extra_is_installed
-from riskroute.live.background import RefitWorker
+from riskroute.live.background import BackgroundProcess
 from riskroute.live.engine import TradingEngine
 from riskroute.live.learner import Learner
 from riskroute.live.log.interface import Log, LogEntry, log_entries_of
 from riskroute.live.log.postgres import PostgresLog
 from riskroute.live.log.recovery import recover_log
 from riskroute.live.log.sqlite import SqliteLog
-from riskroute.live.log.state_store import PostgresStateStore, SqliteStateStore, StateStore, StoredSnapshot
+from riskroute.live.log.state_store import PostgresStateStore, SqliteStateStore, StateSnapshot, StateStore
 from riskroute.live.state.archive import OrderArchive
 from riskroute.live.state.events import AnyEvent
 from riskroute.live.state.orders import ChildOrder
@@ -151,7 +151,7 @@ def routed() -> tuple[list[float], int]:
     router = make_router("thompson", units=LOTS, awaited=1000, ahead=True, rounds=100_000)
     venues = {f"V{k}": Filling(f"V{k}", silent=False) for k in range(SLOTS)}
     times: list[float] = []
-    with tempfile.TemporaryDirectory() as folder, RefitWorker() as worker:
+    with tempfile.TemporaryDirectory() as folder, BackgroundProcess() as worker:
         log = SqliteLog(Path(folder) / "log.sqlite")
         engine = TradingEngine(log, venues, router, refit_every=sized(REFIT_EVERY, 5), worker=worker, snapshot_every=0)
         vars(engine.decider.times)["observe"] = times.append  # each latency, not a histogram
@@ -207,7 +207,7 @@ def recovery_in_child(open_log: Callable[[], Log], open_store: Callable[[], Stat
         without, state, archive, term, learner = recovered(log, store)
         memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         head, body = log.head(), msgspec.msgpack.encode((encode_trading_state(state), learner.state()))
-        snapshot = StoredSnapshot(head.seq, head.chain, state.archived, state.day.day, body)
+        snapshot = StateSnapshot(head.seq, head.chain, state.archived, state.day.day, body)
         store.save(term, snapshot, list(archive.unsaved.values()))
         with_one, again, *_ = recovered(log, store)
         assert again.events == state.events == EVENTS

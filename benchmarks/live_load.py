@@ -14,11 +14,14 @@ from collections.abc import Iterator
 
 from live_services import HEADERS, order_json
 from riskroute.live.children import child_id
+from riskroute.live.state.amounts import NANO
 from riskroute.live.state.archive import OrderArchive
 from riskroute.live.state.effects import LearnEffect
-from riskroute.live.state.events import Accepted, AnyEvent, Planned, Reported, Sent, Settled
+from riskroute.live.state.events import AcceptedEvent, AnyEvent, PlannedEvent, ReportedEvent, SentEvent, SettledEvent
+from riskroute.live.state.execution_reports import ExecutionReport
 from riskroute.live.state.fold import apply
-from riskroute.live.state.orders import NANO, ChildOrder, Decision, ExecutionReport, ParentOrder, VenueQuote
+from riskroute.live.state.orders import ChildOrder, OrderDecision, ParentOrder
+from riskroute.live.state.quotes import VenueQuote
 from riskroute.live.state.trading_state import TradingState
 from riskroute.routers.registry import router_bytes
 from riskroute.routers.router import Router
@@ -59,7 +62,7 @@ def order_events(
     """Yield the events of sequential orders, each sent to two venues and filled in two parts at each."""
     state, archive, at, number = TradingState(), OrderArchive(), begin, 0
     first: list[AnyEvent] = [
-        Planned(at=at, belief=0, router=router.name, after=0, learned=0, state=router_bytes(router))
+        PlannedEvent(at=at, belief=0, router=router.name, after=0, learned=0, state=router_bytes(router))
     ]
     todo: deque[AnyEvent] = deque(first)
     for _ in range(events):
@@ -70,7 +73,7 @@ def order_events(
         event = todo.popleft()
         for effect in apply(state, event, archive)[1]:
             if isinstance(effect, LearnEffect):
-                todo.appendleft(Settled(at=at, outcome=effect.outcome, benchmark_cost=effect.outcome.cost))
+                todo.appendleft(SettledEvent(at=at, outcome=effect.outcome, benchmark_cost=effect.outcome.cost))
         yield event
 
 
@@ -91,13 +94,13 @@ def _order(key: str, number: int, at: int) -> list[AnyEvent]:
         for slot in range(2)
     )
     plan = {"order": order.key, "take": {"V0": 100, "V1": 100}}
-    decision = Decision(parent=order.key, router="sweep", belief=0, ticket=number, plan=plan, at=at)
-    events: list[AnyEvent] = [Accepted(at=at, order=order, decision=decision, children=children, digest=b"x" * 12)]
-    events += [Sent(at=at, child=child.id) for child in children]
+    decision = OrderDecision(parent=order.key, router="sweep", belief=0, ticket=number, plan=plan, at=at)
+    events: list[AnyEvent] = [AcceptedEvent(at=at, order=order, decision=decision, children=children, digest=b"x" * 12)]
+    events += [SentEvent(at=at, child=child.id) for child in children]
     for slot, child in enumerate(children):
         for part in range(2):
             report = filled(child, 50, 50 * (part + 1), 4 * number + 2 * slot + part)
-            events.append(Reported(at=at, report=report))
+            events.append(ReportedEvent(at=at, report=report))
     return events
 
 

@@ -32,8 +32,8 @@ from riskroute.live.learner import Learner
 from riskroute.live.log.interface import log_entries_of
 from riskroute.live.log.recovery import recover_log
 from riskroute.live.log.sqlite import SqliteLog
-from riskroute.live.log.state_store import SqliteStateStore, StoredSnapshot
-from riskroute.live.state.events import Planned
+from riskroute.live.log.state_store import SqliteStateStore, StateSnapshot
+from riskroute.live.state.events import PlannedEvent
 from riskroute.live.state.fold import apply
 from riskroute.live.state.trading_state import DAY, encode_trading_state
 from riskroute.routers.registry import make_router, router_bytes, router_parameters
@@ -82,7 +82,7 @@ def fill(path: Path) -> None:
         while batch := list(islice(events, 1_000 * EVENTS_PER_ORDER)):
             count += len(batch) + 1
             state, at = router_bytes(router), batch[-1].at
-            batch.append(Planned(at=at, belief=count, router=router.name, after=count, learned=1_000, state=state))
+            batch.append(PlannedEvent(at=at, belief=count, router=router.name, after=count, learned=1_000, state=state))
             if written is not None:
                 written.result()
             written = log.append(log_entries_of(batch))
@@ -175,7 +175,7 @@ def days(folder: Path) -> list[Day]:
             if number % sized(10_000, 500) == 0:
                 orders = list(archive.unsaved.values())
                 body = msgspec.msgpack.encode((encode_trading_state(state), learner.state()))
-                store.save(term, StoredSnapshot(state.events, b"", state.archived, state.day.day, body), orders)
+                store.save(term, StateSnapshot(state.events, b"", state.archived, state.day.day, body), orders)
                 archive.forget(orders)
                 left = 2 * len(orders) + 200
                 while left > 0 and store.expire(term, 200):

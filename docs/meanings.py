@@ -16,9 +16,9 @@ STUDY: Meanings = {
     "horizons": ("seconds", "Deadlines of orders, 0 for immediate execution; each has its own verdict."),
     "risk": (
         "",
-        "Risk profile: `cheapest` minimises mean cost, `balanced` mean cost plus 0.05 times variance, `cautious` the same "
-        "with the expected shortfall capped at the benchmark rule's; or kappa, basis points charged per squared basis "
-        "point of variance of the unforeseen cost.",
+        "Risk profile: `cheapest` minimises mean cost, `balanced` mean cost plus 0.05 times variance, `cautious` the "
+        "same with the expected shortfall capped at the benchmark rule's; or kappa, basis points charged per squared "
+        "basis point of variance of the unforeseen cost.",
     ),
     "days": ("", "Days to replay. Default: 10 of a synthetic market, all of a folder."),
     "train": (

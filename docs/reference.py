@@ -50,8 +50,8 @@ from riskroute.live.config import (
     _PlaceConfig,
     _PoolConfig,
     _RouterConfig,
-    _TokenConfig,
 )
+from riskroute.live.tokens import TokenConfig
 from riskroute.routers.risk import RiskProfile
 from riskroute.routing.fees import Fee
 from riskroute.routing.venue_models import KINDS, VenueModel
@@ -136,7 +136,7 @@ LIVE_PARTS = (
     ("Dark pools: `[pools.NAME]`, the keys of venues and these", _PoolConfig, LIVE_POOL),
     ("Symbols: `[instruments.NAME]`", Instrument, LIVE_INSTRUMENT),
     ("Limits: `[limits]`", _LimitsConfig, LIVE_LIMITS),
-    ("Tokens: `[tokens.NAME]`", _TokenConfig, LIVE_TOKEN),
+    ("Tokens: `[tokens.NAME]`", TokenConfig, LIVE_TOKEN),
 )
 
 VENUES_HEAD = """\

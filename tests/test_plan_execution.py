@@ -18,6 +18,7 @@ import pytest
 from instruments import instrument_of
 from live_engines import START, Clock
 from live_logs import MemoryLog, MemoryStore
+from riskroute.core.instrument import instrument_terms
 from riskroute.live import children as live_children
 from riskroute.live import counterfactual
 from riskroute.live.children import context_of
@@ -25,17 +26,10 @@ from riskroute.live.counterfactual import Counterfactual
 from riskroute.live.engine import TradingEngine
 from riskroute.live.limits import Limits
 from riskroute.live.log.interface import log_events_after
-from riskroute.live.state.events import Settled
-from riskroute.live.state.orders import (
-    NANO,
-    ChildOrder,
-    OrderOutcome,
-    ParentOrder,
-    PoolQuote,
-    VenueQuote,
-    terms_of,
-    touch_prices,
-)
+from riskroute.live.state.amounts import NANO
+from riskroute.live.state.events import SettledEvent
+from riskroute.live.state.orders import ChildOrder, OrderOutcome, ParentOrder
+from riskroute.live.state.quotes import PoolQuote, VenueQuote, quoted_touch
 from riskroute.live.venues.simulated import SimulatedVenue, _Trade
 from riskroute.market.day_books import DayBooks
 from riskroute.routers.context import Context, ContextPool
@@ -108,7 +102,7 @@ def random_case(rng: np.random.Generator, number: int, protection: str = "reg-nm
         quotes=tuple(quotes),
         pools=pools,
         received=START,
-        terms=terms_of(instrument_of(lot=lot, protection=protection)),
+        terms=instrument_terms(instrument_of(lot=lot, protection=protection)),
     )
     hidden = {pool: lots(0, 800) * int(rng.random() < 0.5) for pool in POOLS}
     arrivals = {pool: [(float(t), lots(1, 400)) for t in (0.3, 1.6)] for pool in POOLS}
@@ -253,7 +247,7 @@ class ScriptedMarket:
     def trades(self, child: ChildOrder, begin: int, end: int) -> list[_Trade]:
         case = self.cases[child.parent]
         sign, shares, found = case.order.sign, child.quantity, []
-        bid, ask = touch_prices(case.order.quotes)
+        bid, ask = quoted_touch(case.order.quotes)
         mid = (bid + ask) // 2
         if child.kind == "dark":
             return [(begin, mid, min(shares, case.hidden[child.place]))]
@@ -332,7 +326,7 @@ def traded(case: Case) -> tuple[list[Sent], OrderOutcome]:
         limit = 0 if collared or one.kind == "limit" else one.limit
         found.append(Sent(one.kind, one.place, one.quantity, limit or 0, child.filled))
     engine.close()
-    (settled,) = [event for _, event in log_events_after(MemoryLog(store)) if isinstance(event, Settled)]
+    (settled,) = [event for _, event in log_events_after(MemoryLog(store)) if isinstance(event, SettledEvent)]
     return found, settled.outcome
 
 

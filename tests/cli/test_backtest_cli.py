@@ -141,7 +141,7 @@ MISTAKES = {
     "--risk -1": "risk must be .* was '-1'",
     "--risk nan": "risk must be .* was 'nan'",
     "--horizon -1": "horizon must be .* was -1",
-    "--horizon 3000": "horizon must be shorter than the day, .* was 3000",
+    "--horizon 3000": "horizon must be more than 1 s shorter than the day, .* was 3000",
     "--latency-ms -1": "latency_ms must be .* was -1",
     "--train 2": "train must be at most 1, to leave a test day, was 2",
     "--train -1": "train must be .* was -1",
@@ -216,7 +216,7 @@ def test_mistakes_are_reported_in_one_line(
     [
         ("--market drak", "market must be one of paper, comparable, dark or a folder"),
         ("--shares -1", "quantities must be positive numbers, was -1"),
-        ("--horizon 3000", "horizon must be shorter than the day, .* was 3000"),
+        ("--horizon 3000", "horizon must be more than 1 s shorter than the day, .* was 3000"),
         ("--risk -0.1", "risk must be .* was '-0.1'"),
     ],
 )

@@ -72,6 +72,11 @@ def test_a_folder_is_imported_and_venues_are_renamed(
     for wrong in (["A=X", "Y"], ["X", "Y"], ["=X"], ["A="]):
         options = [word for value in wrong for word in ("--venue", value)]
         assert "--venue must be one NAME, or OLD=NEW for each venue to rename, was" in refused(capsys, *words, *options)
+    assert "XNAS_ACME.B_" in said(
+        capsys, *words[:3], "ACME=ACME.B", *words[4:], "--venue", "A=XNAS", "--venue", "B=XBOS"
+    )
+    for text in ("=X", "A=", ""):
+        assert "--symbol must be NAME or OLD=NEW, was" in refused(capsys, *words[:3], text, *words[4:])
     assert "--venue must rename each venue once" in refused(capsys, *words, "--venue", "A=X", "--venue", "A=Y")
 
 

@@ -118,7 +118,7 @@ def test_errors_name_path_value_and_expectation(changes: dict[str, Any], message
 @pytest.mark.parametrize(
     ("points", "message"),
     [
-        ([1.0], "points: an array must have array, dtype and shape, was [1.0]"),
+        ([1.0], "points: an array must have the fields array, dtype and shape, was [1.0]"),
         ({"array": [1], "dtype": "int64", "shape": [1]}, "points: dtype of an array must be float64, was 'int64'"),
         (
             {"array": [1.0], "dtype": "float64", "shape": [-1]},
@@ -133,7 +133,7 @@ def test_damaged_arrays_are_refused(points: Any, message: str) -> None:
     with pytest.raises(DataError) as caught:
         from_plain(Arrays, plain | {"points": points})
     assert str(caught.value).startswith(message)
-    with pytest.raises(DataError, match="flags: array must be true or false"):
+    with pytest.raises(DataError, match="flags: array must be booleans of shape"):
         from_plain(Arrays, plain | {"flags": {"array": [1], "dtype": "bool", "shape": [1]}})
 
 

@@ -68,7 +68,8 @@ def test_everything_else_is_refused_in_one_sentence(value: Any) -> None:
     with pytest.raises(InputError) as caught:
         as_name("name of a pool", value)
     rule = (
-        "name of a pool must be a name of up to 64 letters, digits, spaces or ._-/ that begins with a letter or digit"
+        "name of a pool must be a name of up to 64 letters, digits, spaces or ._-/ that begins with a letter or digit "
+        "and does not end with a space"
     )
     assert str(caught.value) == f"{rule}, was {value!r}"
 

@@ -190,14 +190,14 @@ def test_features_beyond_the_limit_are_refused(scale: float) -> None:
 
 @pytest.mark.parametrize("scale", [1e-31, 1e-160, 1e-300])
 def test_columns_too_small_to_learn_from_are_refused(scale: float) -> None:
-    with pytest.raises(InputError, match=r"columns of features must be 0 or reach 1e-30, was up to .* in column 1$"):
+    with pytest.raises(InputError, match=r"entry of at least 1e-30 in magnitude, had at most .* in column 1$"):
         Actions(FEATURES * np.array([1.0, scale, 1.0]))
     assert Actions(FEATURES * np.array([1.0, 0.0, 1.0])).dim == 3  # no feature at all is fine
 
 
 @pytest.mark.parametrize("scale", [1e-100, 1e-300, 1e60, 1e300])
 def test_scale_of_allocations(scale: float) -> None:
-    with pytest.raises(InputError, match="expected a largest norm from 1e-30 to"):
+    with pytest.raises(InputError, match="scale must give features a largest norm from 1e-30 to"):
         Allocations(shares=4, slots=3, scale=scale)
 
 

@@ -135,7 +135,7 @@ def test_a_state_is_restored_to_the_bit(trials: list[tuple[int, int]]) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"events": None}, "events: an array must have array, dtype and shape"),
+        ({"events": None}, "events: an array must have the fields array, dtype and shape"),
         ({"edges": to_plain(np.array([3, 2]))}, "edges must rise"),
         (to_plain({"events": np.full(2, 9.0), "at_risk": np.ones(2)}), "events between 0 and the units at risk"),
         ({"other": 1}, "unknown field 'other'"),

@@ -12,7 +12,7 @@ import pytest
 
 from checkout import ROOT
 from live_services import ServiceProcess, write_config
-from riskroute.live.config import new_token, token_hash
+from riskroute.live.tokens import new_token, token_hash
 
 # A refusal for the value of a field is 422, and 503 while trading is halted; both are described.
 CHECKS = """

@@ -16,7 +16,7 @@ from live_services import Running, running, service_config, write_config
 from riskroute.cli.app import run_app
 from riskroute.core.errors import StateError
 from riskroute.live.config import read_live_config
-from riskroute.live.http.control import ask_service, control_socket
+from riskroute.live.http.control import ask_control_socket, control_socket
 
 
 @pytest.fixture
@@ -30,9 +30,9 @@ def test_a_halt_over_the_control_socket_needs_no_event_loop_and_is_durable(up: R
     place = tmp_path / "control"
     with control_socket(up.service, place) as said:
         assert said == f"control socket: {place}"
-        assert ask_service(place).status == "ready"
+        assert ask_control_socket(place).status == "ready"
         before = up.rows
-        answer = ask_service(place, "a test")
+        answer = ask_control_socket(place, "a test")
         assert (answer.status, answer.halted, up.rows) == ("halted", "a test", before + 1)
     assert up.service.engine.state.halted_by == "command"
 
@@ -42,7 +42,7 @@ def test_only_its_owner_can_use_the_control_socket_which_is_removed_at_the_end(u
     place.write_text("of an earlier process")
     with control_socket(up.service, place):
         assert stat.S_IMODE(place.stat().st_mode) == 0o600
-        assert ask_service(place).status == "ready"
+        assert ask_control_socket(place).status == "ready"
     assert not place.exists()
 
 
@@ -51,7 +51,7 @@ def test_a_process_that_has_taken_over_keeps_its_control_socket(up: Running, tmp
     with control_socket(up.service, place):
         later = control_socket(up.service, place)
         later.__enter__()
-    assert ask_service(place).status == "ready"
+    assert ask_control_socket(place).status == "ready"
     later.__exit__(None, None, None)
     assert not place.exists()
 
@@ -60,7 +60,7 @@ def test_the_path_of_a_control_socket_may_be_long(up: Running, tmp_path: Path) -
     place = tmp_path / ("a" * 200) / "control"
     place.parent.mkdir()
     with control_socket(up.service, place):
-        assert ask_service(place, "far away").halted == "far away"
+        assert ask_control_socket(place, "far away").halted == "far away"
 
 
 def test_clients_that_say_nothing_or_nonsense_keep_nobody_from_halting(up: Running, tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ def test_clients_that_say_nothing_or_nonsense_keep_nobody_from_halting(up: Runni
         for number, line in enumerate(lines):
             line.connect(str(place))
             line.sendall((b"", b"{}", b"\xff\n", b'{"resume": 1}\n')[number % 4])
-        assert ask_service(place, "among others").halted == "among others"
+        assert ask_control_socket(place, "among others").halted == "among others"
         for line in lines:
             line.settimeout(30)
             assert line.recv(1) == b""  # closed, at once or after a while
@@ -85,9 +85,9 @@ def test_trading_goes_on_where_no_control_socket_can_be_made(up: Running, tmp_pa
 def test_a_halt_that_cannot_be_written_says_so(up: Running, tmp_path: Path) -> None:
     up.service.engine.ledger.failed = "the log cannot be written: disk full"
     with control_socket(up.service, tmp_path / "control"):
-        assert ask_service(tmp_path / "control").status == "failed"
+        assert ask_control_socket(tmp_path / "control").status == "failed"
         with pytest.raises(StateError, match="disk full"):
-            ask_service(tmp_path / "control", "too late")
+            ask_control_socket(tmp_path / "control", "too late")
 
 
 def test_a_service_that_ends_before_it_has_answered_is_reported(tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_a_service_that_ends_before_it_has_answered_is_reported(tmp_path: Path) 
             thread = threading.Thread(target=end, args=(answer,))
             thread.start()
             with pytest.raises(StateError, match=r"closed the connection on .* without an answer"):
-                ask_service(place)
+                ask_control_socket(place)
             thread.join()
 
 

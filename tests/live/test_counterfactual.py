@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 from live_engines import CENT, START, parent_order
 from riskroute.live.children import context_of
 from riskroute.live.counterfactual import Counterfactual, counterfactual_plan
-from riskroute.live.state.orders import NANO, ChildOutcome, ParentOrder, PoolQuote
+from riskroute.live.state.amounts import NANO
+from riskroute.live.state.orders import ChildOrderOutcome, ParentOrder
+from riskroute.live.state.quotes import PoolQuote
 from riskroute.live.state.trading_state import _BatchMean
 from riskroute.routers.plan import Plan
 from riskroute.routers.rules import DarkFirstRule
@@ -20,12 +22,14 @@ ORDER = parent_order(quantity=1500)
 """Both venues show 1,000 shares at 10.02 and at 10.03, for a fee of 0.3 cents; the mid is 10.01."""
 
 
-def slot(kind: str, place: str, sent: int, filled: int, money: float, **more: Any) -> ChildOutcome:
+def slot(kind: str, place: str, sent: int, filled: int, money: float, **more: Any) -> ChildOrderOutcome:
     given: dict[str, Any] = {"slot": 0, "attempt": 0, "fees": 0, "sent_at": START, "last_fill": 0, "done_at": START}
-    return ChildOutcome(kind=kind, place=place, sent=sent, filled=filled, money=round(money * CENT), **given | more)
+    return ChildOrderOutcome(
+        kind=kind, place=place, sent=sent, filled=filled, money=round(money * CENT), **given | more
+    )
 
 
-def cents(plan: Plan, *seen: ChildOutcome) -> float:
+def cents(plan: Plan, *seen: ChildOrderOutcome) -> float:
     return Counterfactual().cost(ORDER, plan, seen).cost / CENT
 
 

@@ -18,10 +18,10 @@ from riskroute.live.ledger import LedgerTimers
 from riskroute.live.limits import Limits
 from riskroute.live.log.interface import LogEntry, log_row_events
 from riskroute.live.log.recovery import replay_log, verify_log
-from riskroute.live.state.events import Accepted, Halted, Sent, Unanswered
-from riskroute.live.state.orders import NANO
+from riskroute.live.state.amounts import NANO
+from riskroute.live.state.events import AcceptedEvent, HaltedEvent, SentEvent, UnansweredEvent
 from riskroute.live.state.trading_state import encode_trading_state
-from riskroute.live.venues.simulated import Faults, JournalledVenue, SimulatedMarket
+from riskroute.live.venues.simulated import Faults, JournalledVenue, SimulatedVenueMarket
 from riskroute.routers.registry import make_router
 from riskroute.routers.rules import DarkFirstRule, RestEvenRule
 
@@ -96,7 +96,7 @@ def test_the_same_order_again_gets_the_same_decision_and_another_one_is_refused(
     assert world.engine.submit(newer).result(0) == first
     with pytest.raises(InputError, match="key 'one' belongs to another order"):
         world.engine.submit(parent_order(quantity=101))
-    assert sum(isinstance(event, Accepted) for event in events(world)) == 1
+    assert sum(isinstance(event, AcceptedEvent) for event in events(world)) == 1
 
 
 @pytest.mark.parametrize(
@@ -170,9 +170,9 @@ def test_halt_is_durable_first_cancels_open_children_and_survives_a_restart() ->
     engine.resume(by="supervisor")
     engine.submit(parent_order("two", received=world.clock.now)).result(0)
     world.pass_time(20)
-    halt = next(k for k, event in enumerate(events(world)) if isinstance(event, Halted))
-    resumed = next(k for k, event in enumerate(events(world)) if type(event).__name__ == "Resumed")
-    assert not any(isinstance(event, Sent | Accepted) for event in events(world)[halt:resumed])
+    halt = next(k for k, event in enumerate(events(world)) if isinstance(event, HaltedEvent))
+    resumed = next(k for k, event in enumerate(events(world)) if type(event).__name__ == "ResumedEvent")
+    assert not any(isinstance(event, SentEvent | AcceptedEvent) for event in events(world)[halt:resumed])
     with pytest.raises(StateError, match="trading must be halted to be resumed, was not"):
         engine.resume(by="supervisor")
 
@@ -305,7 +305,7 @@ def test_verification_finds_a_decision_that_the_router_does_not_make() -> None:
     world.engine.submit(order)
     row = next(row for row in world.store.rows if row.kind == "accepted")
     (event,) = log_row_events(row)
-    assert isinstance(event, Accepted)
+    assert isinstance(event, AcceptedEvent)
     plan = event.decision.plan | {"take": {"B": 100}, "take_limits": {}}
     other = msgspec.structs.replace(event, decision=msgspec.structs.replace(event.decision, plan=plan))
     log = MemoryLog()
@@ -402,7 +402,7 @@ def test_a_partly_filled_resting_child_is_not_unknown() -> None:
     (child,) = [one for one in world.state.children.values() if not one.done]
     assert child.status == "partly_filled"
     assert not world.state.unknown
-    assert not any(isinstance(event, Unanswered) for event in events(world))
+    assert not any(isinstance(event, UnansweredEvent) for event in events(world))
 
 
 def test_a_cancelled_child_gets_the_full_patience() -> None:
@@ -415,7 +415,7 @@ def test_a_cancelled_child_gets_the_full_patience() -> None:
     world.pass_time(10.8)
     assert world.state.parents["one"].closing
     assert any(child.cancelling for child in world.state.children.values())
-    assert not any(isinstance(event, Unanswered) for event in events(world))
+    assert not any(isinstance(event, UnansweredEvent) for event in events(world))
 
 
 def test_timers_of_settled_orders_are_dropped_long_before_their_deadlines(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -435,7 +435,7 @@ def test_timers_of_settled_orders_are_dropped_long_before_their_deadlines(monkey
 def test_a_journalled_venue_forgets_ended_children(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(JournalledVenue, "most_ended", 10)
     world = World()
-    market = SimulatedMarket(world.books, 1)
+    market = SimulatedVenueMarket(world.books, 1)
     venue = world.venues["A"] = JournalledVenue("A", market, world.clock, journal=tmp_path / "A.jsonl")
     world.start()
     for number in range(60):

@@ -13,9 +13,10 @@ from live_logs import MemoryLog
 from riskroute.live import engine as engine_module
 from riskroute.live.log.interface import LogEntry
 from riskroute.live.log.recovery import replay_log, verify_log
+from riskroute.live.state.amounts import NANO
 from riskroute.live.state.effects import SendEffect
-from riskroute.live.state.events import Accepted, Settled
-from riskroute.live.state.orders import NANO, ChildOrder
+from riskroute.live.state.events import AcceptedEvent, SettledEvent
+from riskroute.live.state.orders import ChildOrder
 from riskroute.live.state.trading_state import encode_trading_state
 from riskroute.live.venues.simulated import Faults, SimulatedVenue
 from riskroute.routers.router import Router
@@ -108,7 +109,7 @@ def lived(points: int, faults: Faults, router: type[Router] = DarkFirstRule) -> 
             running = False
             world.die()
     if deaths:
-        keys = {one.order.key for one in stored_events(world.store) if isinstance(one, Accepted)}
+        keys = {one.order.key for one in stored_events(world.store) if isinstance(one, AcceptedEvent)}
         assert keys.issuperset(answered)
         yield world
 
@@ -142,7 +143,7 @@ def check(world: World) -> bool:
         for child, there in venue.children.items():
             assert state.children[child].filled == there.cum
     assert state.positions["QVEX"].shares == world.shares_at_venues()
-    outcomes = [one.outcome.parent for one in stored_events(world.store) if isinstance(one, Settled)]
+    outcomes = [one.outcome.parent for one in stored_events(world.store) if isinstance(one, SettledEvent)]
     assert sorted(outcomes) == sorted(state.parents)
     assert encode_trading_state(replay_log(world.engine.log)) == encode_trading_state(state)
     assert verify_log(world.engine.log).holds
@@ -173,7 +174,7 @@ def test_faults_and_deaths_change_no_position_and_no_outcome(survived: Callable[
     assert shaken.state.positions == plain.state.positions
 
     def outcomes(world: World) -> dict[str, tuple[int, int]]:
-        settled = (event.outcome for event in stored_events(world.store) if isinstance(event, Settled))
+        settled = (event.outcome for event in stored_events(world.store) if isinstance(event, SettledEvent))
         return {one.parent: (one.filled, one.cost) for one in settled}
 
     assert len(outcomes(plain)) == 60

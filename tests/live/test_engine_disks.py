@@ -16,7 +16,7 @@ from live_services import Client, order_json, served, service_config
 from riskroute.core.errors import RefusedError, StateError, WriteError
 from riskroute.live.log.recovery import replay_log, verify_log
 from riskroute.live.service import Service
-from riskroute.live.state.orders import NANO
+from riskroute.live.state.amounts import NANO
 from riskroute.live.state.trading_state import encode_trading_state
 from riskroute.routers.rules import RestEvenRule
 

@@ -8,9 +8,9 @@ import time
 import pytest
 
 from live_engines import World, child_order, parent_order, stored_events
+from riskroute.live.state.amounts import NANO
 from riskroute.live.state.effects import CancelEffect, QueryEffect, SendEffect
-from riskroute.live.state.events import Unanswered
-from riskroute.live.state.orders import NANO
+from riskroute.live.state.events import UnansweredEvent
 from riskroute.live.venues.simulated import Faults
 
 
@@ -42,7 +42,7 @@ def test_a_venue_silent_after_a_pause_is_queried() -> None:
     engine.tick()
     assert not world.state.unknown
     world.pass_time(0.101)
-    assert any(isinstance(event, Unanswered) for event in stored_events(world.store))
+    assert any(isinstance(event, UnansweredEvent) for event in stored_events(world.store))
 
 
 def test_timers_run_while_many_children_are_sent() -> None:

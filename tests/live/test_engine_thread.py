@@ -16,8 +16,10 @@ from riskroute.core.errors import DataError, StateError
 from riskroute.live.engine import TradingEngine
 from riskroute.live.log.interface import LogRow
 from riskroute.live.log.recovery import verify_log
-from riskroute.live.state.events import Accepted, Halted, Reported, Sent
-from riskroute.live.state.orders import NANO, Decision, ExecutionReport, ParentOrder
+from riskroute.live.state.amounts import NANO
+from riskroute.live.state.events import AcceptedEvent, HaltedEvent, ReportedEvent, SentEvent
+from riskroute.live.state.execution_reports import ExecutionReport
+from riskroute.live.state.orders import OrderDecision, ParentOrder
 
 
 @contextmanager
@@ -130,9 +132,9 @@ def test_a_halt_does_not_wait_for_all_reports(world: World) -> None:
     after_all(engine)
     halting.join()
     kinds = [type(event) for event in stored_events(world.store)]
-    booked_before = kinds[: kinds.index(Halted)].count(Reported)
+    booked_before = kinds[: kinds.index(HaltedEvent)].count(ReportedEvent)
     assert booked_before <= engine.booked_together
-    assert kinds.count(Reported) == 10 * engine.booked_together
+    assert kinds.count(ReportedEvent) == 10 * engine.booked_together
 
 
 def test_timers_leave_the_lock_to_a_halt_that_waits() -> None:
@@ -157,7 +159,7 @@ def test_an_order_is_looked_up_without_the_lock(world: World, monkeypatch: pytes
 
     monkeypatch.setattr(engine.log, "find", watched)
     order = parent_order(received=time.time_ns())
-    answers: list[Future[Decision]] = []
+    answers: list[Future[OrderDecision]] = []
     engine.call_soon(lambda: answers.append(engine.submit(order)), order.key)
     after_all(engine)
     assert answers[0].result(9).parent == order.key
@@ -165,7 +167,7 @@ def test_an_order_is_looked_up_without_the_lock(world: World, monkeypatch: pytes
 
 
 def test_orders_that_waited_together_are_durable_before_anything_of_them_is_sent(world: World) -> None:
-    engine, answers = world.engine, list[Future[Decision]]()
+    engine, answers = world.engine, list[Future[OrderDecision]]()
     with held(engine):
         for number in range(20):
             order = parent_order(f"order {number}", received=time.time_ns())
@@ -181,12 +183,12 @@ def test_orders_that_waited_together_are_durable_before_anything_of_them_is_sent
     accepted: set[str] = set()
     sent: set[str] = set()
     for event in stored_events(world.store):
-        if isinstance(event, Accepted):
+        if isinstance(event, AcceptedEvent):
             accepted |= {child.id for child in event.children}
-        elif isinstance(event, Sent):
+        elif isinstance(event, SentEvent):
             assert event.child in accepted
             sent.add(event.child)
-        elif isinstance(event, Reported):
+        elif isinstance(event, ReportedEvent):
             assert event.report.child in sent
     assert verify_log(engine.log).holds
 
@@ -256,7 +258,7 @@ def test_orders_that_come_together_are_looked_up_together(world: World, monkeypa
         return find(kinds, asked[-1])
 
     monkeypatch.setattr(engine.log, "find", watched)
-    answers: list[Future[Decision]] = []
+    answers: list[Future[OrderDecision]] = []
     orders = [parent_order(f"order {number}", received=time.time_ns()) for number in range(8)] * 2
     with held(engine):
         for order in orders:

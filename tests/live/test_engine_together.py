@@ -12,11 +12,10 @@ import pytest
 from live_engines import World, parent_order, report, stored_events
 from riskroute.core.errors import StateError, WriteError
 from riskroute.live.learner import Learner
-from riskroute.live.limits import order_digest
 from riskroute.live.log.recovery import recover_log
 from riskroute.live.state import fold
-from riskroute.live.state.events import Reported, Sent
-from riskroute.live.state.orders import Decision
+from riskroute.live.state.events import ReportedEvent, SentEvent
+from riskroute.live.state.orders import OrderDecision, order_digest
 from riskroute.live.state.trading_state import encode_trading_state
 from riskroute.routers.registry import make_router
 
@@ -42,7 +41,7 @@ def test_the_children_of_an_order_are_sent_together_and_each_is_written_down() -
     assert world.appended == [["accepted"], ["together"]]
     world.pass_time(1)
     assert {name: len(venue.arrivals) for name, venue in world.venues.items() if venue.arrivals} == {"A": 1, "B": 1}
-    sent = [event for event in stored_events(world.store) if isinstance(event, Sent)]
+    sent = [event for event in stored_events(world.store) if isinstance(event, SentEvent)]
     assert len({event.child for event in sent}) == 2
 
 
@@ -58,7 +57,7 @@ def test_reports_that_come_together_are_booked_once_each_in_their_sequence() -> 
     assert world.appended == [["together"]]
     assert world.state.children[child.id].filled == 1000
     assert world.state.duplicates == 0
-    booked = [event for event in stored_events(world.store) if isinstance(event, Reported)]
+    booked = [event for event in stored_events(world.store) if isinstance(event, ReportedEvent)]
     assert [event.report.exec_id for event in booked] == ["1", "2"]
 
 
@@ -66,7 +65,7 @@ def test_reports_that_come_together_are_booked_once_each_in_their_sequence() -> 
 def test_gathered_events_are_refused_after_a_failed_write(fails: str) -> None:
     """Otherwise an order would be durable, and answered, that builds on events which the log does not have."""
     world = World()
-    engine, answer = world.start(), Future[Decision]()
+    engine, answer = world.start(), Future[OrderDecision]()
     engine.ledger.thread = threading.current_thread()
     order = parent_order(received=world.clock.now)
     engine.accept(order, order_digest(order), answer, world.clock.now)
@@ -99,7 +98,9 @@ def test_a_snapshot_is_of_its_time_however_late_it_is_saved(monkeypatch: pytest.
             world.pass_time(0.1)
 
     trade(range(10))
-    first = [event.report for event in stored_events(world.store) if isinstance(event, Reported)][-1 if kept > 9 else 0]
+    first = [event.report for event in stored_events(world.store) if isinstance(event, ReportedEvent)][
+        -1 if kept > 9 else 0
+    ]
     engine.snapshots.every, engine.snapshots.due = 10**6, 0
     engine.tick()
     waiting = list(engine.ledger.archive.unsaved)

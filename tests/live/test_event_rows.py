@@ -22,13 +22,15 @@ from riskroute.live.log.interface import (
     log_row_events,
     log_rows_events,
 )
-from riskroute.live.state.events import AnyEvent, Reported, Resumed, Sent
+from riskroute.live.state.events import AnyEvent, ReportedEvent, ResumedEvent, SentEvent
 
 _CHILD = child_order(parent_order(), 0, 100)
 _WITHOUT_KEY = st.one_of(
-    st.builds(Sent, at=st.integers(0, 9), child=st.text("ab", min_size=1, max_size=3)),
-    st.builds(Resumed, at=st.integers(-9, 9), by=st.just("desk")),
-    st.builds(Reported, at=st.integers(0, 9), report=st.just(report(_CHILD, "filled", "1", quantity=1, raw=b"\xdd"))),
+    st.builds(SentEvent, at=st.integers(0, 9), child=st.text("ab", min_size=1, max_size=3)),
+    st.builds(ResumedEvent, at=st.integers(-9, 9), by=st.just("desk")),
+    st.builds(
+        ReportedEvent, at=st.integers(0, 9), report=st.just(report(_CHILD, "filled", "1", quantity=1, raw=b"\xdd"))
+    ),
 )
 _WITH_KEY = st.uuids().map(lambda key: accepted(parent_order(str(key))))
 
@@ -53,7 +55,7 @@ def test_events_come_back_from_the_log_in_their_sequence(events: list[AnyEvent],
 
 
 def test_neighbours_without_a_key_share_a_row_and_no_others() -> None:
-    sent = [Sent(at=1, child=f"{number}") for number in range(MOST_TOGETHER + 2)]
+    sent = [SentEvent(at=1, child=f"{number}") for number in range(MOST_TOGETHER + 2)]
     events: list[AnyEvent] = [sent[0], accepted(parent_order()), *sent]
     assert [entry.kind for entry in log_entries_of(events)] == ["sent", "accepted", "together", "together"]
     assert log_entries_of([]) == []
@@ -61,7 +63,7 @@ def test_neighbours_without_a_key_share_a_row_and_no_others() -> None:
 
 @pytest.mark.parametrize("body", [b"", b"nothing", b"\x91\x01", b"\x90\x90", b"\xdd\xff\xff\xff\xff"])
 def test_an_undecodable_row_is_named(body: bytes) -> None:
-    good = log_entries_of([Resumed(at=1, by="desk")])[0]
+    good = log_entries_of([ResumedEvent(at=1, by="desk")])[0]
     rows = [chained(NO_CHAIN, 1, good), chained(NO_CHAIN, 2, LogEntry("together", "", body, 1))]
     with pytest.raises(DataError, match="row 2 of the log cannot be decoded as an event"):
         list(log_rows_events(rows))

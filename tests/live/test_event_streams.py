@@ -17,7 +17,7 @@ from riskroute.live.http import streams
 from riskroute.live.http.streams import EventStreams
 from riskroute.live.http.views import state_view
 from riskroute.live.log.interface import log_events_after
-from riskroute.live.state.events import Planned
+from riskroute.live.state.events import PlannedEvent
 
 STREAMS = 20
 
@@ -99,7 +99,7 @@ def test_streams_at_the_same_row_share_its_page_and_each_gets_every_row(
         assert ids == list(range(1, last + 1))
         kinds = [line[7:] for line in text.splitlines() if line.startswith("event: ")]
         assert len([kind for kind in kinds if kind not in ("viewer", "state")]) == len(rows)
-        assert any(isinstance(event, Planned) for _, event in rows)
+        assert any(isinstance(event, PlannedEvent) for _, event in rows)
         assert '"event: planned' not in text
         assert all("state" not in json.loads(line[6:]) for line in text.splitlines() if line.startswith('data: {"at"'))
     assert len(pages) == len(set(pages)) == -(-last // 3)

@@ -12,6 +12,7 @@ from live_engines import CENT, START, accepted, child_order, parent_order, repor
 from live_logs import MemoryStateStore
 from riskroute.core.errors import DataError, StateError
 from riskroute.live.state import fold
+from riskroute.live.state.amounts import NANO
 from riskroute.live.state.archive import OrderArchive, archived_state
 from riskroute.live.state.effects import (
     AlertEffect,
@@ -24,18 +25,18 @@ from riskroute.live.state.effects import (
 )
 from riskroute.live.state.events import (
     AnyEvent,
-    Expired,
-    Halted,
-    Marked,
-    Reported,
-    Resumed,
-    Sent,
-    Settled,
-    Unanswered,
-    Withheld,
+    ExpiredEvent,
+    HaltedEvent,
+    MarkedEvent,
+    ReportedEvent,
+    ResumedEvent,
+    SentEvent,
+    SettledEvent,
+    UnansweredEvent,
+    WithheldEvent,
 )
 from riskroute.live.state.fold import apply
-from riskroute.live.state.orders import NANO, ChildOrder, OrderOutcome
+from riskroute.live.state.orders import ChildOrder, OrderOutcome
 from riskroute.live.state.trading_state import DAY, TradingState, decode_trading_state, encode_trading_state
 
 ORDER = parent_order(quantity=100)
@@ -56,7 +57,7 @@ class Desk:
         return self.effects
 
     def hear(self, kind: str, exec_id: str, child: ChildOrder = CHILD, **more: Any) -> list[Effect]:
-        return self.put(Reported(at=self.at, report=report(child, kind, exec_id, **({"at": self.at} | more))))
+        return self.put(ReportedEvent(at=self.at, report=report(child, kind, exec_id, **({"at": self.at} | more))))
 
     def fill(self, exec_id: str, quantity: int, cum: int, child: ChildOrder = CHILD, **more: Any) -> list[Effect]:
         given = {"price": PRICE, "leaves": child.quantity - cum} | more
@@ -76,7 +77,7 @@ def test_a_cancel_with_more_than_is_booked_waits_for_the_fill_on_its_way() -> No
     effects = desk.fill("2", 30, 90)
     assert desk.state.children[CHILD.id].done
     assert effects == [NextEffect(ORDER.key)]
-    desk.put(Marked(at=desk.at, parent=ORDER.key, price=PRICE))
+    desk.put(MarkedEvent(at=desk.at, parent=ORDER.key, price=PRICE))
     (outcome,) = desk.learned
     assert (outcome.filled, outcome.left, outcome.marked, outcome.cost) == (90, 10, True, 100 * CENT)
     assert [(child.place, child.filled, child.marked) for child in outcome.children] == [
@@ -104,7 +105,7 @@ def test_a_bust_takes_a_fill_back_whichever_comes_first(bust_first: bool) -> Non
         desk.hear("busted", "2", reference="1", quantity=60)
     assert desk.state.children[CHILD.id].filled == 0
     desk.hear("cancelled", "3", cum=0)
-    desk.put(Marked(at=desk.at, parent=ORDER.key, price=PRICE))
+    desk.put(MarkedEvent(at=desk.at, parent=ORDER.key, price=PRICE))
     (outcome,) = desk.learned
     assert (outcome.filled, outcome.busted) == (0, True)
     assert (desk.state.positions["QVEX"].shares, desk.state.positions["QVEX"].cash) == (0, 0)
@@ -146,34 +147,34 @@ def test_the_same_exec_id_of_another_venue_or_day_is_another_fill() -> None:
 def test_an_unknown_child_is_queried_and_resent_only_if_its_venue_does_not_know_it() -> None:
     desk = Desk()
     assert desk.effects == [SendEffect(CHILD)]
-    desk.put(Sent(at=desk.at, child=CHILD.id))
-    assert desk.put(Unanswered(at=desk.at, child=CHILD.id)) == [QueryEffect(CHILD)]
+    desk.put(SentEvent(at=desk.at, child=CHILD.id))
+    assert desk.put(UnansweredEvent(at=desk.at, child=CHILD.id)) == [QueryEffect(CHILD)]
     assert list(desk.state.unknown) == [CHILD.id]
     assert desk.hear("not_known", "q1") == [SendEffect(CHILD)]
-    desk.put(Sent(at=desk.at, child=CHILD.id))
-    desk.put(Unanswered(at=desk.at, child=CHILD.id))
+    desk.put(SentEvent(at=desk.at, child=CHILD.id))
+    desk.put(UnansweredEvent(at=desk.at, child=CHILD.id))
     assert desk.hear("acknowledged", "q2", leaves=100) == []
     assert not desk.state.unknown
     assert desk.state.children[CHILD.id].status == "acknowledged"
-    desk.put(Expired(at=desk.at, parent=ORDER.key))
+    desk.put(ExpiredEvent(at=desk.at, parent=ORDER.key))
     assert desk.effects == [CancelEffect(CHILD)]
 
 
 def test_an_answer_to_a_query_from_before_a_child_was_resent_changes_nothing() -> None:
     desk = Desk()
-    desk.put(Sent(at=desk.at, child=CHILD.id))
-    desk.put(Unanswered(at=desk.at, child=CHILD.id))
+    desk.put(SentEvent(at=desk.at, child=CHILD.id))
+    desk.put(UnansweredEvent(at=desk.at, child=CHILD.id))
     assert desk.hear("not_known", "q1") == [SendEffect(CHILD)]
     assert desk.hear("not_known", "q2") == []  # of a second query, which was under way
-    desk.put(Sent(at=desk.at, child=CHILD.id))
+    desk.put(SentEvent(at=desk.at, child=CHILD.id))
     assert desk.hear("not_known", "q3") == []
-    desk.put(Unanswered(at=desk.at, child=CHILD.id))
+    desk.put(UnansweredEvent(at=desk.at, child=CHILD.id))
     assert desk.hear("not_known", "q4") == [SendEffect(CHILD)]
 
 
 def test_a_child_its_venue_never_received_is_not_sent_after_the_deadline() -> None:
     desk = Desk()
-    desk.put(Expired(at=desk.at, parent=ORDER.key))
+    desk.put(ExpiredEvent(at=desk.at, parent=ORDER.key))
     assert desk.hear("not_known", "q1") == [NextEffect(ORDER.key)]
     assert desk.state.children[CHILD.id].reason == "withheld"
 
@@ -191,27 +192,27 @@ def test_inconsistent_reports_are_booked_and_reported() -> None:
 
 def test_a_halt_cancels_children_and_only_a_resume_ends_it() -> None:
     desk = Desk()
-    assert desk.put(Halted(at=desk.at, reason="storm", by="desk")) == [CancelEffect(CHILD)]
-    desk.put(Halted(at=desk.at, reason="more storm", by="limits"))
+    assert desk.put(HaltedEvent(at=desk.at, reason="storm", by="desk")) == [CancelEffect(CHILD)]
+    desk.put(HaltedEvent(at=desk.at, reason="more storm", by="limits"))
     assert (desk.state.halted, desk.state.halted_by) == ("storm", "desk")
-    desk.put(Withheld(at=desk.at, child=CHILD.id))
+    desk.put(WithheldEvent(at=desk.at, child=CHILD.id))
     desk.fill("1", 60, 60)  # it had been sent after all
     assert desk.state.positions["QVEX"].shares == 60
     assert decode_trading_state(encode_trading_state(desk.state)).halted == "storm"
-    desk.put(Resumed(at=desk.at, by="desk"))
+    desk.put(ResumedEvent(at=desk.at, by="desk"))
     assert desk.state.halted == ""
 
 
 def test_limits_of_a_day_end_with_it_and_old_orders_are_dropped() -> None:
     desk = Desk()
     desk.hear("rejected", "1")
-    desk.put(Marked(at=desk.at, parent=ORDER.key, price=PRICE))
+    desk.put(MarkedEvent(at=desk.at, parent=ORDER.key, price=PRICE))
     assert (desk.state.day.orders, desk.state.day.rejects, desk.state.day.loss) == (1, 1, 100 * CENT)
     second = parent_order("second")
     desk.put(accepted(second, child_order(second, 0, 100), at=START + DAY))
     assert (desk.state.day.orders, desk.state.day.rejects, desk.state.day.loss) == (1, 0, 0)
     assert ORDER.key in desk.state.parents
-    desk.put(Halted(at=START + 2 * DAY, reason="", by="night"))
+    desk.put(HaltedEvent(at=START + 2 * DAY, reason="", by="night"))
     assert list(desk.state.parents) == ["second"]
     assert list(desk.state.children) == [child_order(second, 0, 100).id]
     assert desk.state.reports == {}
@@ -222,9 +223,9 @@ def test_limits_of_a_day_end_with_it_and_old_orders_are_dropped() -> None:
 def test_events_of_unknown_orders_are_refused() -> None:
     desk = Desk()
     with pytest.raises(StateError, match="unknown order 'no'"):
-        desk.put(Expired(at=desk.at, parent="no"))
+        desk.put(ExpiredEvent(at=desk.at, parent="no"))
     with pytest.raises(StateError, match="unknown child 'no'"):
-        desk.put(Sent(at=desk.at, child="no"))
+        desk.put(SentEvent(at=desk.at, child="no"))
     with pytest.raises(DataError, match="the encoded state is damaged"):
         decode_trading_state(b"nonsense")
     with pytest.raises(DataError, match="a state must have version 4, had 1"):
@@ -244,8 +245,8 @@ def test_settled_orders_are_archived_and_restored_by_late_reports(monkeypatch: p
         children.append(child_order(order, 0, 100))
         put(accepted(order, children[-1]))
         fill = report(children[-1], "filled", str(number), quantity=100, cum=100, price=PRICE)
-        (outcome,) = (one.outcome for one in put(Reported(at=START, report=fill)) if isinstance(one, LearnEffect))
-        put(Settled(at=START, outcome=outcome))
+        (outcome,) = (one.outcome for one in put(ReportedEvent(at=START, report=fill)) if isinstance(one, LearnEffect))
+        put(SettledEvent(at=START, outcome=outcome))
     assert (len(state.parents), len(archive.unsaved), len(state.reports)) == (10, 290, 10)
     assert state.archived == 290
     assert len(encode_trading_state(state)) < 1000 * 20
@@ -253,10 +254,10 @@ def test_settled_orders_are_archived_and_restored_by_late_reports(monkeypatch: p
     assert found is not None
     assert found.parents["order 3"].filled == 100
     again = report(children[3], "filled", "3", quantity=100, cum=100, price=PRICE)
-    assert put(Reported(at=START, report=again)) == []
+    assert put(ReportedEvent(at=START, report=again)) == []
     assert state.duplicates == 1
     bust = report(children[5], "busted", "bust", reference="5", quantity=100)
-    assert put(Reported(at=START, report=bust)) == []
+    assert put(ReportedEvent(at=START, report=bust)) == []
     assert state.corrections == 1
     assert state.positions["QVEX"].shares == 29_900
     assert len(state.parents) == 10
@@ -265,17 +266,17 @@ def test_settled_orders_are_archived_and_restored_by_late_reports(monkeypatch: p
         sum(len(one.body) for one in archive.unsaved.values()),
     )
     for number in range(10, 30):  # until the busted order is archived again, with what it replaced
-        put(Reported(at=START, report=report(children[number], "cancel_rejected", f"late {number}")))
+        put(ReportedEvent(at=START, report=report(children[number], "cancel_rejected", f"late {number}")))
     assert "order 5" not in state.parents
     assert state.replaced == {}
-    assert put(Reported(at=START, report=bust)) == []
+    assert put(ReportedEvent(at=START, report=bust)) == []
     assert state.duplicates == 2
     late = report(children[5], "filled", "5", quantity=100, cum=100, price=PRICE)
-    assert put(Reported(at=START, report=late)) == []
-    put(Halted(at=START + 2 * DAY, reason="", by="night"))
+    assert put(ReportedEvent(at=START, report=late)) == []
+    put(HaltedEvent(at=START + 2 * DAY, reason="", by="night"))
     assert (state.parents, state.children, state.executions, state.replaced, archive.unsaved) == ({}, {}, {}, {}, {})
     assert archive.unsaved_bytes == 0
-    assert isinstance(put(Reported(at=START + 2 * DAY, report=bust))[0], AlertEffect)
+    assert isinstance(put(ReportedEvent(at=START + 2 * DAY, report=bust))[0], AlertEffect)
 
 
 def test_an_archive_with_a_store_gives_the_same_state_as_one_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -284,7 +285,7 @@ def test_an_archive_with_a_store_gives_the_same_state_as_one_in_memory(monkeypat
     monkeypatch.setattr(fold, "ARCHIVED_TOGETHER", 2)
     rng, store = random.Random(5), MemoryStateStore()
     one, other = (TradingState(), OrderArchive()), (TradingState(), OrderArchive("main", store.find))
-    term, at, reports = store.begin(None), START, list[Reported]()
+    term, at, reports = store.begin(None), START, list[ReportedEvent]()
     for number in range(400):
         at += DAY // 100
         if reports and rng.random() < 0.5:
@@ -294,16 +295,16 @@ def test_an_archive_with_a_store_gives_the_same_state_as_one_in_memory(monkeypat
             if old.kind != "filled":
                 continue
             again = {"exec_id": f"{old.exec_id} {number}", "kind": "busted", "reference": old.exec_id, "at": at}
-            events = [Reported(at=at, report=msgspec.structs.replace(old, **again))]
+            events = [ReportedEvent(at=at, report=msgspec.structs.replace(old, **again))]
         else:
             order = parent_order(f"order {number}")
             child = child_order(order, 0, 100)
             fill = report(child, "filled", str(number), quantity=100, cum=100, price=PRICE)
-            events = [accepted(order, child, at=at), Reported(at=at, report=fill)]
+            events = [accepted(order, child, at=at), ReportedEvent(at=at, report=fill)]
         for event in events:
             effects = [apply(*both[:1], event, both[1])[1] for both in (one, other)]
             assert effects[0] == effects[1]
-            if isinstance(event, Reported):
+            if isinstance(event, ReportedEvent):
                 reports.append(event)
         if rng.random() < 0.1:
             some = [order for order in other[1].unsaved.values() if rng.random() < 0.7]

@@ -20,9 +20,10 @@ from live_engines import CENT, START, accepted, child_order, parent_order, store
 from riskroute.live.state import fold
 from riskroute.live.state.archive import OrderArchive, restore_order
 from riskroute.live.state.effects import Effect, LearnEffect
-from riskroute.live.state.events import Accepted, AnyEvent, Expired, Intended, Marked, Reported
+from riskroute.live.state.events import AcceptedEvent, AnyEvent, ExpiredEvent, IntendedEvent, MarkedEvent, ReportedEvent
+from riskroute.live.state.execution_reports import ExecutionReport
 from riskroute.live.state.fold import SETTLED_KEPT, apply
-from riskroute.live.state.orders import ChildOrder, ExecutionReport, ParentOrder
+from riskroute.live.state.orders import ChildOrder, ParentOrder
 from riskroute.live.state.trading_state import (
     ChildState,
     ParentState,
@@ -45,7 +46,7 @@ def naive_book(events: Sequence[AnyEvent]) -> dict[str, Any]:
                 continue
             mine = {name: pair for name, pair in children.items() if pair[0].parent == key}
             filled = sum(shares_of(reports) for _, reports in mine.values())
-            marks = [event.price for event in seen if isinstance(event, Marked) and event.parent == key]
+            marks = [event.price for event in seen if isinstance(event, MarkedEvent) and event.parent == key]
             if ended.issuperset(mine) and (filled >= order.quantity or marks):
                 settled[key] = count, filled, cost_of(order, mine, filled, marks)
     final = children_in(events)
@@ -60,7 +61,7 @@ def naive_book(events: Sequence[AnyEvent]) -> dict[str, Any]:
 def orders_in(events: Sequence[AnyEvent]) -> dict[str, ParentOrder]:
     found: dict[str, ParentOrder] = {}
     for event in events:
-        if isinstance(event, Accepted):
+        if isinstance(event, AcceptedEvent):
             found.setdefault(event.order.key, event.order)
     return found
 
@@ -70,10 +71,10 @@ def children_in(events: Sequence[AnyEvent]) -> dict[str, tuple[ChildOrder, list[
     found: dict[str, tuple[ChildOrder, list[ExecutionReport]]] = {}
     known = set()
     for event in events:
-        if isinstance(event, Accepted | Intended):
+        if isinstance(event, AcceptedEvent | IntendedEvent):
             for child in event.children:
                 found.setdefault(child.id, (child, []))
-        elif isinstance(event, Reported):
+        elif isinstance(event, ReportedEvent):
             report = event.report
             if names(report) not in known:
                 known.add(names(report))
@@ -194,7 +195,7 @@ class Market(RuleBasedStateMachine):
                 self.learned[key] = len(self.events)
                 if key not in self.changed:
                     assert effect.outcome.filled == self.truly_filled(key), "learned before all fills were booked"
-        if isinstance(event, Reported) and self.venues:
+        if isinstance(event, ReportedEvent) and self.venues:
             self.compare_child(event.report.child)
         return effects
 
@@ -288,32 +289,32 @@ class Market(RuleBasedStateMachine):
     def a_report_comes(self, data: st.DataObject) -> None:
         report = self.post.pop(data.draw(st.integers(0, len(self.post) - 1)))
         self.delivered.append(report)
-        self.put(Reported(at=self.now(), report=report))
+        self.put(ReportedEvent(at=self.now(), report=report))
 
     @precondition(lambda self: self.post)
     @rule()
     def the_last_report_overtakes(self) -> None:
         self.delivered.append(self.post.pop())
-        self.put(Reported(at=self.now(), report=self.delivered[-1]))
+        self.put(ReportedEvent(at=self.now(), report=self.delivered[-1]))
 
     @precondition(lambda self: self.delivered)
     @rule(data=st.data())
     def a_report_comes_again(self, data: st.DataObject) -> None:
-        self.put(Reported(at=self.now(), report=data.draw(st.sampled_from(self.delivered))))
+        self.put(ReportedEvent(at=self.now(), report=data.draw(st.sampled_from(self.delivered))))
 
     # the end of orders
 
     @precondition(lambda self: self.state.unsettled)
     @rule(data=st.data())
     def a_deadline_passes(self, data: st.DataObject) -> None:
-        self.put(Expired(at=self.now(), parent=data.draw(st.sampled_from(list(self.state.unsettled)))))
+        self.put(ExpiredEvent(at=self.now(), parent=data.draw(st.sampled_from(list(self.state.unsettled)))))
 
     @precondition(lambda self: self.state.unsettled)
     @rule(data=st.data())
     def the_rest_is_given_up(self, data: st.DataObject) -> None:
         parent = self.state.parents[data.draw(st.sampled_from(list(self.state.unsettled)))]
         if parent.open == 0:
-            self.put(Marked(at=self.now(), parent=parent.order.key, price=1002 * CENT))
+            self.put(MarkedEvent(at=self.now(), parent=parent.order.key, price=1002 * CENT))
 
     @rule()
     def the_state_is_saved(self) -> None:
@@ -329,11 +330,11 @@ class Market(RuleBasedStateMachine):
             self.say(there, "cancelled")
         for report in self.post:
             self.delivered.append(report)
-            self.put(Reported(at=self.now(), report=report))
+            self.put(ReportedEvent(at=self.now(), report=report))
         for key in list(self.state.unsettled):
             parent = self.state.parents[key]
             assert parent.open == 0, "a child waits for a fill that has come"
-            self.put(Marked(at=self.now(), parent=key, price=1002 * CENT))
+            self.put(MarkedEvent(at=self.now(), parent=key, price=1002 * CENT))
         self.compare_with_itself()
         for id in list(self.archive.unsaved):
             restore_order(self.state, self.archive, id)
@@ -386,7 +387,7 @@ def test_every_fill_is_booked_once_and_every_order_learned_once(kept: int, monke
 
 def dedupe_by_exec_id_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ExecutionReport, "key", property(lambda self: self.exec_id))
-    monkeypatch.setattr(fold, "report_key", lambda venue, day, exec_id: exec_id)
+    monkeypatch.setattr(fold, "execution_report_key", lambda venue, day, exec_id: exec_id)
 
 
 def settle_while_a_fill_is_on_its_way(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -414,21 +415,21 @@ def settle_a_second_time(monkeypatch: pytest.MonkeyPatch) -> None:
 def book_a_duplicate(monkeypatch: pytest.MonkeyPatch) -> None:
     book = fold._book_report
 
-    def twice(state: TradingState, event: Reported, effects: list[Effect]) -> None:
+    def twice(state: TradingState, event: ReportedEvent, effects: list[Effect]) -> None:
         state.reports.pop(event.report.key, None)
         book(state, event, effects)
 
-    monkeypatch.setitem(fold._HANDLERS, Reported, twice)
+    monkeypatch.setitem(fold._HANDLERS, ReportedEvent, twice)
 
 
 def forget_a_bust_that_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
     book = fold._book_report
 
-    def without_memory(state: TradingState, event: Reported, effects: list[Effect]) -> None:
+    def without_memory(state: TradingState, event: ReportedEvent, effects: list[Effect]) -> None:
         book(state, event, effects)
         state.replaced.clear()
 
-    monkeypatch.setitem(fold._HANDLERS, Reported, without_memory)
+    monkeypatch.setitem(fold._HANDLERS, ReportedEvent, without_memory)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from riskroute.core.errors import RefusedError
 from riskroute.live.children import context_of
 from riskroute.live.limits import Limits
 from riskroute.live.log.recovery import verify_log
-from riskroute.live.state.orders import NANO
+from riskroute.live.state.amounts import NANO
 from riskroute.routers.context import Context
 from riskroute.routers.plan import Plan
 from riskroute.routers.report import ChildReport

@@ -22,22 +22,24 @@ from live_engines import CENT, START, World, accepted, child_order, parent_order
 from live_logs import MemoryLog, MemoryStore
 from live_services import order_json, running, service_config
 from riskroute.core.errors import InputError, RefusedError
-from riskroute.core.instrument import Instrument, load_instruments
-from riskroute.live.config import LiveConfig, live_config, read_live_config, token_hash
-from riskroute.live.fees import LiveFees, OrderFee, PlaceFees
+from riskroute.core.instrument import Instrument, instrument_terms, load_instruments
+from riskroute.core.instrument import instrument_from_terms as live_instrument
+from riskroute.live.config import LiveConfig, live_config, read_live_config
+from riskroute.live.fees import LiveFees, LivePlaceFees, OrderFee
 from riskroute.live.http.requests import OrderRequest, QuotesRequest, RequestParser, decode_request
 from riskroute.live.http.views import encode_view, replay_view
 from riskroute.live.limits import Limits, limit_units
 from riskroute.live.log.export import export_log
 from riskroute.live.log.interface import log_entries_of
+from riskroute.live.state.amounts import NANO, amount_scale
 from riskroute.live.state.archive import OrderArchive
 from riskroute.live.state.effects import LearnEffect
-from riskroute.live.state.events import AnyEvent, Reported, Settled
+from riskroute.live.state.events import AnyEvent, ReportedEvent, SettledEvent
 from riskroute.live.state.fold import apply
-from riskroute.live.state.orders import NANO, amount_scale, minimum_units, terms_of
-from riskroute.live.state.orders import instrument_of as live_instrument
+from riskroute.live.state.orders import minimum_order_units
 from riskroute.live.state.trading_state import TradingState, decode_trading_state, encode_trading_state
-from riskroute.live.venues.simulated import Faults, SimulatedMarket
+from riskroute.live.tokens import token_hash
+from riskroute.live.venues.simulated import Faults, SimulatedVenueMarket
 from riskroute.routers.plan import Plan
 from riskroute.routers.router import Router
 
@@ -100,7 +102,7 @@ def test_numbers_are_exact_from_the_request_to_the_position(
         cum += units
         done = {"quantity": units, "price": int(price * instrument.tick * NANO), "fee": fee * one // NANO}
         events.append(
-            Reported(at=START, report=report(child, "filled", f"{k}", cum=cum, leaves=quantity - cum, **done))
+            ReportedEvent(at=START, report=report(child, "filled", f"{k}", cum=cum, leaves=quantity - cum, **done))
         )
     log = MemoryLog(rows)
     log.lease("test", math.inf)
@@ -131,7 +133,7 @@ def _folded(state: TradingState, event: AnyEvent, archive: OrderArchive, log: Me
     state, effects = apply(state, stored_again(event), archive)
     for effect in effects:
         if isinstance(effect, LearnEffect):
-            settled = Settled(at=START, outcome=effect.outcome, benchmark_cost=effect.outcome.cost)
+            settled = SettledEvent(at=START, outcome=effect.outcome, benchmark_cost=effect.outcome.cost)
             assert stored_again(settled) == settled
             log.append(log_entries_of([settled])).result()
             state, _ = apply(state, settled, archive)
@@ -190,7 +192,7 @@ def test_orders_below_the_minima_or_off_the_lot_are_refused() -> None:
     assert refused("0.0025") == "quantity must be a multiple of the lot, 0.001 BTC, was 0.0025 BTC"
     expected = "quantity must be at least 0.005 BTC, since the minima are 0.002 BTC and 500 USDT, was 0.004 BTC"
     assert refused("0.004") == expected
-    assert minimum_units(terms_of(instrument_of(minimum_quantity=7, lot=5)), 1) == 10
+    assert minimum_order_units(instrument_terms(instrument_of(minimum_quantity=7, lot=5)), 1) == 10
 
 
 class Scattering(Router):
@@ -221,7 +223,7 @@ def test_children_are_multiples_of_the_lot_and_no_smaller_than_the_minimum(
     engine = world.start(router)
     for venue in world.venues.values():
         venue.market.hidden = {"P": 37}  # type: ignore[attr-defined]  # a simulated market
-    terms = terms_of(instrument_of(lot=lot, minimum_quantity=least, tick="0.05"))
+    terms = instrument_terms(instrument_of(lot=lot, minimum_quantity=least, tick="0.05"))
     engine.submit(parent_order(quantity=quantity, terms=terms, deadline=START + 3 * NANO))
     world.pass_time(8)
     children = [there.child for venue in world.venues.values() for there in venue.children.values()]
@@ -235,7 +237,7 @@ def test_children_are_multiples_of_the_lot_and_no_smaller_than_the_minimum(
 
 
 def test_limits_are_in_natural_quantities_and_in_the_currency() -> None:
-    terms = terms_of(instrument_of("X", **COIN))
+    terms = instrument_terms(instrument_of("X", **COIN))
     assert limit_units(0.25, terms) == 25_000
     world = World(limits=Limits(order_quantity=0.25, order_notional=2 * NANO))
     engine = world.start()
@@ -261,8 +263,10 @@ def test_one_log_has_one_currency_and_one_unit_per_symbol() -> None:
         (instrument_of(multiplier=50), "and now unit 1, tick 0.01, multiplier 50: use another log, or another symbol"),
     ):
         with pytest.raises(RefusedError, match=message):
-            engine.submit(parent_order("second", terms=terms_of(change)))
-    engine.submit(parent_order("second", terms=terms_of(instrument_of(hours="09:30-16:00", tick="0.005")))).result(0)
+            engine.submit(parent_order("second", terms=instrument_terms(change)))
+    engine.submit(
+        parent_order("second", terms=instrument_terms(instrument_of(hours="09:30-16:00", tick="0.005")))
+    ).result(0)
 
 
 # sessions
@@ -309,7 +313,7 @@ def test_a_fee_is_booked_exactly_over_all_fills(
     rates: tuple[int, int], least: int | None, most: int | None, fills: list[tuple[int, int]], instrument: Instrument
 ) -> None:
     fee = OrderFee(*rates, least, most)
-    scale = amount_scale(terms_of(instrument))
+    scale = amount_scale(instrument_terms(instrument))
     quantity = sum(units for _, units in fills) * Fraction(instrument.unit)
     value = sum(price * units for price, units in fills) * Fraction(instrument.unit) * Fraction(instrument.multiplier)
     expected = (rates[0] * quantity + rates[1] * value / NANO) / NANO
@@ -322,7 +326,7 @@ def test_a_simulated_venue_charges_the_minimum_once_per_child() -> None:
     fee = OrderFee(CENT // 10, minimum=NANO // 2)
     world = World(faults=Faults(partial=1.0))
     for venue in world.venues.values():
-        venue.market = SimulatedMarket(world.books, fees=lambda place, instrument: PlaceFees(fee, fee))
+        venue.market = SimulatedVenueMarket(world.books, fees=lambda place, instrument: LivePlaceFees(fee, fee))
     engine = world.start()
     engine.submit(parent_order(quantity=2500))
     world.pass_time(12)
@@ -343,7 +347,7 @@ def test_fees_come_from_the_configuration_or_else_from_the_schedule(tmp_path: Pa
     assert (b.taker, b.taker_rate, b.maker_rate) == (NANO // 2, 0, -100_000)
     with pytest.raises(InputError, match="no fee for X at C"):
         RequestParser(config({"X": COIN}, venues={"C": {}}, fees=tmp_path / "fees.toml"))
-    assert LiveFees({"A": None}).of("A", Instrument(), dt.date(2024, 1, 1)) == PlaceFees()
+    assert LiveFees({"A": None}).of("A", Instrument(), dt.date(2024, 1, 1)) == LivePlaceFees()
 
 
 def test_instruments_of_a_file_are_those_of_the_configuration(tmp_path: Path) -> None:
@@ -352,4 +356,4 @@ def test_instruments_of_a_file_are_those_of_the_configuration(tmp_path: Path) ->
     (tmp_path / "live.toml").write_text(f'instruments = "instruments.toml"\n{tables}')
     (symbol, one), *_ = read_live_config(tmp_path / "live.toml").instruments.items()
     assert (symbol, one) == ("BTCUSDT", instrument_of("BTCUSDT", unit="0.00001", currency="USDT"))
-    assert live_instrument(symbol, terms_of(one)) == one
+    assert live_instrument(symbol, instrument_terms(one)) == one

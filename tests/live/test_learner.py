@@ -14,7 +14,7 @@ from live_logs import MemoryLog
 from riskroute.core.errors import DataError, WriteError
 from riskroute.live.learner import Learner
 from riskroute.live.log.recovery import replay_log, verify_log
-from riskroute.live.state.events import Planned
+from riskroute.live.state.events import PlannedEvent
 from riskroute.live.state.trading_state import encode_trading_state
 from riskroute.live.venues.simulated import Faults
 from riskroute.routers.registry import make_router
@@ -41,8 +41,8 @@ def bandit() -> Router:
     return make_router("thompson", units=4, awaited=1000, ahead=True, rounds=10_000)
 
 
-def planned(world: World) -> list[Planned]:
-    return [event for event in stored_events(world.store) if isinstance(event, Planned)]
+def planned(world: World) -> list[PlannedEvent]:
+    return [event for event in stored_events(world.store) if isinstance(event, PlannedEvent)]
 
 
 def submit(world: World, number: int) -> Any:

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from riskroute.core.errors import InputError
-from riskroute.live.config import live_config, read_live_config, token_hash, write_config_template
+from riskroute.live.config import live_config, read_live_config, write_live_config
 from riskroute.live.limits import Limits
-from riskroute.live.state.orders import NANO
+from riskroute.live.state.amounts import NANO
+from riskroute.live.tokens import token_hash, token_owner
 
 HASHED = token_hash("secret")
 LEAST: dict[str, Any] = {
@@ -24,7 +25,7 @@ LEAST: dict[str, Any] = {
 
 
 def test_the_template_is_a_configuration_with_its_tokens_hashed(tmp_path: Path) -> None:
-    tokens = write_config_template(tmp_path / "sub" / "live.toml")
+    tokens = write_live_config(tmp_path / "sub" / "live.toml")
     text = (tmp_path / "sub" / "live.toml").read_text()
     assert (tmp_path / "sub" / "live.toml").stat().st_mode & 0o077 == 0
     config = read_live_config(tmp_path / "sub" / "live.toml")
@@ -33,15 +34,15 @@ def test_the_template_is_a_configuration_with_its_tokens_hashed(tmp_path: Path) 
     assert config.address == ("127.0.0.1", 8470)
     for name, token in tokens.items():
         assert token not in text
-        assert config.token_owner(f"Bearer {token}") == (name, frozenset({*config.tokens[name].scopes, "read"}))
-    assert config.token_owner("Bearer guess") is None
+        assert token_owner(config.tokens, f"Bearer {token}") == (name, frozenset({*config.tokens[name].scopes, "read"}))
+    assert token_owner(config.tokens, "Bearer guess") is None
     with pytest.raises(InputError, match="file must be new"):
-        write_config_template(tmp_path / "sub" / "live.toml")
+        write_live_config(tmp_path / "sub" / "live.toml")
 
 
 def test_the_template_names_every_key(tmp_path: Path) -> None:
     """Those that are comments become keys when their mark is taken away."""
-    write_config_template(tmp_path / "live.toml")
+    write_live_config(tmp_path / "live.toml")
     plain = (tmp_path / "live.toml").read_text().split("\n")
     lines = [line.removeprefix("# ") if line.startswith("# ") and " = " in line else line for line in plain]
     config = live_config(tomllib.loads("\n".join(lines)) | {"public": True})
@@ -74,7 +75,7 @@ def test_limits_are_converted_to_the_units_of_the_engine() -> None:
         ({"pools": {"A": {}}}, "venues and pools must have different names, both have 'A'"),
         ({"log": {}}, "log must be given exactly one of path and postgres"),
         ({"mode": "paper"}, "mode must be 'live' or 'shadow', was 'paper'"),
-        ({"colour": 1}, "colour must be left out, was 1"),
+        ({"colour": 1}, "unknown field colour, was 1; fields are"),
         ({"limits": {"day_loss": -1}}, r"limits\.day_loss must be greater than 0, was -1"),
         ({"tokens": {"desk": {"hash": "plain", "scopes": ["read"]}}}, r"tokens\.desk\.hash must be sha256: and 64"),
         ({"tokens": {"desk": {"hash": HASHED, "scopes": ["root"]}}}, r"tokens\.desk\.scopes\.0 must be 'trade'"),
@@ -93,7 +94,7 @@ def test_public_allows_other_addresses() -> None:
 def test_the_file_of_a_router_is_relative_to_the_configuration(tmp_path: Path) -> None:
     own = "from riskroute.routers.rules import SweepRule\n\n\nclass Own(SweepRule):\n    name = 'own'\n"
     (tmp_path / "own.py").write_text(own)
-    write_config_template(tmp_path / "live.toml")
+    write_live_config(tmp_path / "live.toml")
     text = (tmp_path / "live.toml").read_text()
     assert '\nname = "dark-first+sweep"' in text
     (tmp_path / "live.toml").write_text(text.replace("dark-first+sweep", "own.py:Own:discretion=2"))

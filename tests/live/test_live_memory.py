@@ -18,9 +18,9 @@ from riskroute.live.log.sqlite import SqliteLog
 from riskroute.live.log.state_store import SqliteStateStore
 from riskroute.live.market_history import MarketHistory
 from riskroute.live.state import fold
-from riskroute.live.state.orders import NANO
+from riskroute.live.state.amounts import NANO
 from riskroute.live.state.trading_state import DAY
-from riskroute.live.venues.simulated import JournalledVenue, SimulatedMarket
+from riskroute.live.venues.simulated import JournalledVenue, SimulatedVenueMarket
 from riskroute.routers.rules import RestEvenRule
 
 ORDERS, MOST = 120, 300  # orders a day for six days, and the items that a collection may hold
@@ -55,7 +55,7 @@ def test_no_collection_grows_with_the_number_of_orders(tmp_path: Path, monkeypat
     monkeypatch.setattr(LedgerTimers, "least_pruned", 40)
     many = {"day_orders": 10**9, "day_notional": 10**30, "day_loss": 10**30, "clock_jump": 2 * DAY}
     world = World(log=lambda: SqliteLog(tmp_path / "live.db"), limits=Limits(**many), snapshot_every=300)
-    market = SimulatedMarket(world.books, 1, hidden={"P": 100})
+    market = SimulatedVenueMarket(world.books, 1, hidden={"P": 100})
     world.venues = {
         name: JournalledVenue(name, market, world.clock, journal=tmp_path / f"{name}.jsonl") for name in ("A", "B", "P")
     }

@@ -19,8 +19,8 @@ from riskroute.core.runtime import DurationHistogram
 from riskroute.live.children import child_id
 from riskroute.live.http.server import _rare_collection
 from riskroute.live.log.interface import LogEntry, log_entries_of, log_events_after
-from riskroute.live.state.events import Resumed
-from riskroute.live.venues.simulated import SimulatedMarket
+from riskroute.live.state.events import ResumedEvent
+from riskroute.live.venues.simulated import SimulatedVenueMarket
 
 
 def test_ids_of_children_are_hashes_in_base_32() -> None:
@@ -49,7 +49,7 @@ def test_times_are_counted_in_prometheus_buckets() -> None:
 def test_an_undecodable_row_is_named_among_many() -> None:
     with MemoryLog() as log:
         log.lease("test", math.inf)
-        (good,) = log_entries_of([Resumed(at=1, by="desk")])
+        (good,) = log_entries_of([ResumedEvent(at=1, by="desk")])
         log.append([good, good, LogEntry("resumed", "", b"nothing", 1), good]).result()
         with pytest.raises(DataError, match="row 3 of the log cannot be decoded as an event"):
             list(log_events_after(log))
@@ -57,7 +57,7 @@ def test_an_undecodable_row_is_named_among_many() -> None:
 
 def test_hidden_sizes_are_geometric_and_repeatable_per_child() -> None:
     """Mean and standard deviation of 4,000 draws lie within 4 standard errors: 6.3 shares, and about 9."""
-    market = SimulatedMarket(lambda symbol: quotes(), seed=3, hidden={"P": 100})
+    market = SimulatedVenueMarket(lambda symbol: quotes(), seed=3, hidden={"P": 100})
     children = [
         child_order(parent_order(f"{k}", 10**6), 0, 10**6, kind="dark", place="P", until=0) for k in range(4000)
     ]

@@ -26,7 +26,7 @@ from riskroute.live.log.interface import (
     linked_log_rows,
     log_header_of,
     log_header_row,
-    verify_chain,
+    verify_log_chain,
 )
 
 
@@ -54,7 +54,7 @@ def test_rows_come_back_as_they_were_appended(log: Log) -> None:
     assert [row.seq for row in log.read(after=-1, limit=2)] == [0, 1]
     assert list(log.read(after=3)) == list(log.read(after=99)) == list(log.read(limit=0)) == []
     last = list(log.read())[-1]
-    assert log.head() == LogHead(3, last.chain) == verify_chain(log)
+    assert log.head() == LogHead(3, last.chain) == verify_log_chain(log)
 
 
 def test_an_entry_with_a_known_key_is_not_written_again(log: Log) -> None:
@@ -157,7 +157,7 @@ def test_two_leaders_never_both_write(opener: LogOpener) -> None:
     assert old.lease("old", 60).term == 3
     assert append(old, [entry("c")]) == [4]
     assert [row.key for row in old.read()] == ["a", "b", "d", "c"]
-    verify_chain(old)
+    verify_log_chain(old)
 
 
 def test_a_lease_that_was_taken_over_can_be_taken_back(opener: LogOpener) -> None:

@@ -22,7 +22,7 @@ from killed_logs import PROGRAM, LogWriter
 from live_logs import BATCHES, ENVIRONMENT, LONG, append, complaint, entry, live
 from riskroute.core.errors import LeaseError, WriteError
 from riskroute.live.log.group_commit import _Call
-from riskroute.live.log.interface import verify_chain
+from riskroute.live.log.interface import verify_log_chain
 from riskroute.live.log.sqlite import SqliteLog
 
 pytestmark = pytest.mark.crash
@@ -146,7 +146,7 @@ def test_nothing_is_lost_or_half_written_when_the_disk_is_full(quick_folder: Pat
                         fault.on = False
             fault.on = False
             append(log, BATCHES[-1])
-            verify_chain(log)
+            verify_log_chain(log)
         assert complaint_of_some(path) == ""
         if fault.failed == 0:
             break
@@ -273,7 +273,7 @@ def test_a_process_that_was_stopped_and_woken_is_refused(quick_folder: Path, sur
             os.kill(writer.process.pid, signal.SIGCONT)
             assert writer.answer() == ("FencedError: 'second' took over the lease of this log: nothing was written")
             assert [row.key for row in log.read()] == ["first", "second"]
-            verify_chain(log)
+            verify_log_chain(log)
             writer.end()
             with SqliteLog(quick_folder / "live.db") as third, pytest.raises(LeaseError, match="'second' writes"):
                 third.lease("third", 1)

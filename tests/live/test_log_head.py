@@ -20,10 +20,10 @@ from riskroute.live.log.interface import (
     LogHead,
     LogRow,
     chained,
-    head_record,
-    parse_head,
-    recorded_head,
-    verify_chain,
+    log_head_record,
+    parse_log_head,
+    recorded_log_head,
+    verify_log_chain,
 )
 from riskroute.live.log.postgres import PostgresLog
 from riskroute.live.log.sqlite import SqliteLog
@@ -71,7 +71,7 @@ def every_use(path: Path) -> list[Callable[[], object]]:
 
     def verified() -> None:
         with SqliteLog(path) as log:
-            verify_chain(log)
+            verify_log_chain(log)
 
     def leased() -> None:
         with SqliteLog(path) as log:
@@ -111,7 +111,7 @@ def test_a_file_replaced_by_an_older_one_is_noticed(path: Path) -> None:
     with SqliteLog(path) as log:
         log.lease("desk", math.inf, trusted=True)
     with SqliteLog(path) as log:
-        assert verify_chain(log).seq == 1000
+        assert verify_log_chain(log).seq == 1000
     shutil.copy(path, path.with_name("copy.db"))
     with SqliteLog(path.with_name("copy.db")) as log:
         assert [head.seq for head in log.recorded()] == [1000], "of the row: the lease file was not copied"
@@ -145,7 +145,7 @@ def test_the_head_is_recorded_while_the_log_is_open(path: Path, monkeypatch: pyt
         monkeypatch.setattr(log, "record_every", 1e6)
         append(log, [entry(f"many {k}") for k in range(1100)])
         assert log.recorded()[0].seq == 2102
-        verify_chain(log)
+        verify_log_chain(log)
     with SqliteLog(path) as log:
         assert log.recorded() == [log.head()] * 2
 
@@ -153,13 +153,17 @@ def test_the_head_is_recorded_while_the_log_is_open(path: Path, monkeypatch: pyt
 def test_a_torn_record_is_ignored() -> None:
     head = LogHead(12345, bytes(range(16)))
     for key in (b"", KEY):
-        record = head_record(head, key)
-        assert recorded_head(f"{record}   \n", key) == head
-        later = head_record(LogHead(12399, bytes(range(1, 17))), key)
+        record = log_head_record(head, key)
+        assert recorded_log_head(f"{record}   \n", key) == head
+        later = log_head_record(LogHead(12399, bytes(range(1, 17))), key)
         for middle in range(1, len(record)):
-            assert recorded_head(record[:middle], key) is None
-            assert recorded_head(later[:middle] + record[middle:], key) in (None, head, recorded_head(later, key))
-    assert recorded_head("", KEY) is None
+            assert recorded_log_head(record[:middle], key) is None
+            assert recorded_log_head(later[:middle] + record[middle:], key) in (
+                None,
+                head,
+                recorded_log_head(later, key),
+            )
+    assert recorded_log_head("", KEY) is None
 
 
 def test_a_key_refuses_records_that_it_did_not_sign(path: Path) -> None:
@@ -171,15 +175,15 @@ def test_a_key_refuses_records_that_it_did_not_sign(path: Path) -> None:
         append(log, [entry("signed")])
     for key in (KEY, b""):
         with SqliteLog(path, key=key) as log:
-            assert verify_chain(log).seq == 1001
+            assert verify_log_chain(log).seq == 1001
     with SqliteLog(path, key=OTHER_KEY) as log, pytest.raises(DataError, match=unsigned):
-        verify_chain(log)
+        verify_log_chain(log)
     change(path, "UPDATE lease SET record = ''")
     with SqliteLog(path, key=KEY) as log:
         assert [head.seq for head in log.recorded()] == [1001]
     path.with_name("live.db-lease").write_text("nonsense")
     with SqliteLog(path, key=KEY) as log, pytest.raises(DataError, match="no recorded head signed with the key"):
-        verify_chain(log)
+        verify_log_chain(log)
 
 
 def test_without_the_key_nobody_can_rewrite_a_signed_log(tmp_path: Path) -> None:
@@ -191,16 +195,16 @@ def test_without_the_key_nobody_can_rewrite_a_signed_log(tmp_path: Path) -> None
     with SqliteLog(path) as log:  # somebody who may write the folder records the new head
         log.lease("intruder", math.inf, trusted=True)
     with SqliteLog(path) as log:
-        verify_chain(log)
+        verify_log_chain(log)
     with SqliteLog(path, key=KEY) as log, pytest.raises(DataError, match="not signed with the key"):
-        verify_chain(log)
+        verify_log_chain(log)
 
 
 def test_a_new_log_with_a_key_survives_a_crash_before_its_first_row(tmp_path: Path) -> None:
     path = tmp_path / "live.db"
     SqliteLog(path, key=KEY).close()
     with SqliteLog(path, key=KEY) as log:
-        verify_chain(log)
+        verify_log_chain(log)
         log.lease("desk", math.inf)
 
 
@@ -209,7 +213,7 @@ def test_a_log_from_before_heads_were_recorded_is_taken(path: Path) -> None:
     path.with_name("live.db-lease").unlink()
     with SqliteLog(path) as log:
         assert log.recorded() == []
-        verify_chain(log)
+        verify_log_chain(log)
         log.lease("desk", math.inf)
         assert log.recorded() == [log.head()] * 2
         append(log, [entry("more")])
@@ -221,7 +225,7 @@ def test_a_replaced_writer_does_not_change_the_record(path: Path) -> None:
         new.lease("new", math.inf)
         append(new, [entry("new")])
         old.close()
-        assert recorded_head(path.with_name("live.db-lease").read_text(), b"") in (
+        assert recorded_log_head(path.with_name("live.db-lease").read_text(), b"") in (
             new.head(),
             LogHead(1000, _chain(new)),
         )
@@ -234,10 +238,10 @@ def _chain(log: Log) -> bytes:
 def test_a_head_is_written_and_read_as_one_text() -> None:
     head = LogHead(17, b"\x0a" * 16)
     assert str(head) == f"17:{'0a' * 16}"
-    assert parse_head(str(head)) == head
+    assert parse_log_head(str(head)) == head
     for text in ("17", "17:xyz", "seventeen:0a", ""):
         with pytest.raises(InputError, match="head must be NUMBER:HASH or HASH of a row, was"):
-            parse_head(text)
+            parse_log_head(text)
 
 
 @pytest.mark.parametrize(
@@ -275,7 +279,7 @@ def test_postgres_notices_missing_and_rewritten_rows(postgres: str) -> None:
                 with PostgresLog(postgres, stream, key=KEY) as log, pytest.raises(DataError, match=said):
                     log.lease("desk", math.inf)
         with PostgresLog(postgres, stream) as log:
-            verify_chain(log)
+            verify_log_chain(log)
         with PostgresLog(postgres, stream, key=KEY) as log:
             log.lease("desk", math.inf, trusted=True)
         connection.execute("ALTER TABLE riskroute_lease DROP COLUMN record")

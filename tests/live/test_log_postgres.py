@@ -19,7 +19,7 @@ from once import one_at_a_time, shared_folder
 from postgres_server import postgres_server
 from riskroute.core.errors import DataError, FencedError, InputError, LeaseError, RiskrouteError, StateError, WriteError
 from riskroute.live.log import postgres as postgres_log
-from riskroute.live.log.interface import LogLease, verify_chain
+from riskroute.live.log.interface import LogLease, verify_log_chain
 from riskroute.live.log.postgres import PostgresLog
 
 psycopg = pytest.importorskip("psycopg", reason="needs psycopg: pip install 'riskroute[postgres]'")
@@ -131,7 +131,7 @@ def test_a_lost_connection_is_reopened_and_nothing_was_written(postgres: str, lo
     with pytest.raises(WriteError):
         append(log, [])
     assert log.lease("first", math.inf).term == 1
-    verify_chain(log)
+    verify_log_chain(log)
 
 
 @pytest.mark.parametrize("notices", ["renewal", "record"])
@@ -180,7 +180,7 @@ def test_rows_whose_answer_was_lost_are_found(log: PostgresLog) -> None:
     log._writer = Losing(log._writer)  # type: ignore[assignment] # as far as it is used
     assert append(log, [entry("b"), entry("c")]) == [2, 3]
     assert append(log, [entry("d")]) == [4]
-    verify_chain(log)
+    verify_log_chain(log)
 
 
 def lease_soon(log: PostgresLog, owner: str) -> LogLease:
@@ -262,7 +262,7 @@ def test_another_takes_over_when_the_leader_is_killed(postgres: str, stream: str
             writer.process.kill()
             assert lease_soon(log, "second").term == 2
             assert append(log, [entry("second")]) == [2]
-            assert verify_chain(log).seq == 2
+            assert verify_log_chain(log).seq == 2
     finally:
         writer.end()
     survived("kill -9 of the leader on PostgreSQL", 1)
@@ -282,7 +282,7 @@ def test_an_old_leader_woken_up_is_refused(postgres: str, stream: str, survived:
             assert writer.answer() == "FencedError: 'second' took over the lease of this log: nothing was written"
             assert append(log, [entry("third")]) == [3]
             assert [row.key for row in log.read()] == ["first", "second", "third"]
-            verify_chain(log)
+            verify_log_chain(log)
     finally:
         writer.end()
     survived("old leader on PostgreSQL stopped, taken over from, and woken", 1)
@@ -309,6 +309,6 @@ def test_nothing_answered_is_lost_when_the_server_crashes(
             log.close()
             log = PostgresLog(server.database)
             assert log.lease("desk", math.inf).term == crash + 2
-            assert verify_chain(log).seq >= max(answered)
+            assert verify_log_chain(log).seq >= max(answered)
         log.close()
     survived("crash of the PostgreSQL server", 2)

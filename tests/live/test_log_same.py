@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from live_logs import LONG, LogOpener, new_store
 from riskroute.core.errors import RiskrouteError
-from riskroute.live.log.interface import Log, LogEntry, verify_chain
+from riskroute.live.log.interface import Log, LogEntry, verify_log_chain
 
 KEYS = ["", "a", "b", "c"]
 ENTRIES = st.builds(
@@ -94,7 +94,7 @@ def outcomes(kind: str, folder: Path, database: str, steps: list[Step]) -> list[
         users = Users(opener)
         for one in steps:
             users.do(one)
-        verify_chain(users.logs[0])
+        verify_log_chain(users.logs[0])
         return users.outcomes
 
 

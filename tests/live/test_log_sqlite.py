@@ -15,7 +15,7 @@ import pytest
 from live_logs import append, entry
 from riskroute.core.errors import ConflictError, DataError, InputError, LeaseError, WriteError
 from riskroute.live.log.group_commit import _Call, commit_rows
-from riskroute.live.log.interface import LogEntry, LogHead, log_header_row, verify_chain
+from riskroute.live.log.interface import LogEntry, LogHead, log_header_row, verify_log_chain
 from riskroute.live.log.sqlite import SqliteLog
 
 
@@ -108,7 +108,7 @@ def test_reading_finds_a_broken_chain(path: Path, statement: str) -> None:
     change(path, statement)
     with SqliteLog(path) as log:
         assert len(list(log.read(after=4))) == 19
-        for read in (lambda: list(log.read()), lambda: verify_chain(log)):
+        for read in (lambda: list(log.read()), lambda: verify_log_chain(log)):
             with pytest.raises(DataError, match="row 1 of the log"):
                 read()
 
@@ -140,7 +140,7 @@ def test_waiting_appends_share_a_commit(path: Path) -> None:
         assert results[1:] == [[seq, seq + 1] for seq in range(5, 103, 2)]
         assert log.times.commits == 2
         assert log.times.rows == 99
-        verify_chain(log)
+        verify_log_chain(log)
 
 
 def _outcome(future: Future[list[int]]) -> list[int] | BaseException:
@@ -154,7 +154,7 @@ def test_what_was_appended_is_written_before_the_log_closes_and_cannot_be_cancel
         assert not any(future.cancel() for future in futures)
     assert [future.result(0) for future in futures] == [[seq] for seq in range(4, 204)]
     with SqliteLog(path) as log:
-        assert verify_chain(log).seq == 203
+        assert verify_log_chain(log).seq == 203
 
 
 def test_a_slow_commit_is_reported(path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -251,7 +251,7 @@ def test_a_known_key_among_many_new_ones_keeps_its_row(tmp_path: Path, count: in
         )
         assert numbers == [*range(2, count + 2), 1, count + 2]
         assert len(list(log.read())) == count + 2
-        verify_chain(log)
+        verify_log_chain(log)
 
 
 def test_the_write_ahead_file_shrinks_after_a_long_read_and_at_the_end(path: Path) -> None:

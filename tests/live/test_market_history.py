@@ -15,11 +15,14 @@ from instruments import instrument_of
 from live_engines import CENT, World, parent_order, quotes
 from live_logs import MemoryLog, MemoryStore
 from live_services import order_json, running, service_config
+from riskroute.core.instrument import instrument_terms
 from riskroute.live.log.interface import log_events_after
 from riskroute.live.log.recovery import verify_log
-from riskroute.live.market_history import MarketHistory, _History, public_from_history
-from riskroute.live.state.events import Accepted, MarketObserved, Quoted
-from riskroute.live.state.orders import NANO, MarketTrade, ParentOrder, VenueQuote, terms_of
+from riskroute.live.market_history import MarketHistory, _History, public_from_market_history
+from riskroute.live.state.amounts import NANO
+from riskroute.live.state.events import AcceptedEvent, MarketObservedEvent, QuotedEvent
+from riskroute.live.state.orders import ParentOrder
+from riskroute.live.state.quotes import MarketTrade, VenueQuote
 from riskroute.market.clock import SECOND
 from riskroute.market.day_books import DayBooks
 from riskroute.market.price_keys import PRICE_UNITS
@@ -102,7 +105,7 @@ def test_public_outcomes_match_those_of_a_backtest(day: tuple[DayBooks, dict[str
             quantity=40,
             deadline=deadline,
             quotes=arrival,
-            terms=terms_of(instrument_of(lot=10)),
+            terms=instrument_terms(instrument_of(lot=10)),
             received=moment,
         )
         history = MarketHistory()
@@ -115,7 +118,7 @@ def test_public_outcomes_match_those_of_a_backtest(day: tuple[DayBooks, dict[str
             history.put("QVEX", quotes_at(books, at))
         seen = history.seen(order, deadline + PUBLIC_AFTER)
         assert seen is not None
-        ours = public_from_history(seen)
+        ours = public_from_market_history(seen)
         context = Context(
             "a",
             side,
@@ -189,11 +192,11 @@ def test_a_running_router_learns_from_public_outcomes(refit_every: int) -> None:
     known = engine.learner.state()
     world.die()
     events = [event for _, event in log_events_after(MemoryLog(world.store))]
-    shown = [event for event in events if isinstance(event, MarketObserved)]
+    shown = [event for event in events if isinstance(event, MarketObservedEvent)]
     assert len(shown) == 4 + 2 * (refit_every > 0)
     # 300 of 500 are displayed after 150 have traded, so that 50 were cancelled
     assert [event.queues for event in shown] == [dict.fromkeys(("A", "B"), (1000 * CENT, 500, 200))] * len(shown)
-    assert sum(isinstance(event, Quoted) for event in events) == 2 * len(shown)
+    assert sum(isinstance(event, QuotedEvent) for event in events) == 2 * len(shown)
     assert verify_log(MemoryLog(world.store), refits=refit_every > 0).holds
     again = world.start(make_router("contextual"), history=MarketHistory())
     assert again.learner.state() == known
@@ -227,10 +230,10 @@ def test_posted_books_and_trades_are_logged_and_used(tmp_path: Path) -> None:
         assert up.client.post("/orders", json=order_json(quotes=[])).status_code == 200
         assert not up.service.history._quotes  # this router does not learn from them
     events = [event for _, event in log_events_after(MemoryLog(store))]
-    told = [event for event in events if isinstance(event, Quoted)]
+    told = [event for event in events if isinstance(event, QuotedEvent)]
     assert [(len(event.quotes), len(event.trades)) for event in told] == [(1, 0), (0, 1)]
     assert told[1].trades[0].displayed == 500
-    accepted = next(event for event in events if isinstance(event, Accepted))
+    accepted = next(event for event in events if isinstance(event, AcceptedEvent))
     assert accepted.order.features == {"outflow A": 600 / OUTFLOW_SECONDS}
 
 

@@ -11,7 +11,7 @@ from types import FrameType
 
 from live_services import order_json, running, service_config
 from riskroute.live.http.requests import OrderRequest
-from riskroute.live.state.orders import Decision
+from riskroute.live.state.orders import OrderDecision
 from trace_files import PACKAGE
 
 
@@ -36,8 +36,8 @@ def test_an_order_takes_few_files_and_two_threads_beside_the_event_loop(tmp_path
             up.client.settled("first")
             submit = up.service.submit
 
-            def until_answered(order: OrderRequest) -> Future[Decision]:
-                def stop(answer: Future[Decision]) -> None:
+            def until_answered(order: OrderRequest) -> Future[OrderDecision]:
+                def stop(answer: Future[OrderDecision]) -> None:
                     nonlocal recording
                     recording = False  # in the thread that completes the answer, before anything is sent to venues
 
@@ -52,5 +52,5 @@ def test_an_order_takes_few_files_and_two_threads_beside_the_event_loop(tmp_path
     finally:
         sys.setprofile(before)
         threading.setprofile(None)
-    assert len(files) <= 27, " ".join(files)
+    assert len(files) <= 29, " ".join(files)
     assert threads == {"MainThread", "riskroute engine", "riskroute-log"}

@@ -15,8 +15,9 @@ from riskroute.live.log.interface import NO_CHAIN
 from riskroute.live.log.recovery import recover_log, replay_log
 from riskroute.live.state import fold
 from riskroute.live.state.archive import ArchivedOrder, archived_state
-from riskroute.live.state.events import Reported
-from riskroute.live.state.orders import ExecutionReport, order_id
+from riskroute.live.state.events import ReportedEvent
+from riskroute.live.state.execution_reports import ExecutionReport
+from riskroute.live.state.orders import order_id
 from riskroute.live.state.trading_state import DAY, encode_trading_state
 from riskroute.live.venues.simulated import Faults
 from riskroute.routers.rules import DarkFirstRule
@@ -31,7 +32,7 @@ def _few_kept(monkeypatch: pytest.MonkeyPatch) -> None:
 def filled_reports(world: World) -> list[ExecutionReport]:
     """All fills in the log."""
     events = stored_events(world.store)
-    return [one.report for one in events if isinstance(one, Reported) and one.report.kind == "filled"]
+    return [one.report for one in events if isinstance(one, ReportedEvent) and one.report.kind == "filled"]
 
 
 def bust(world: World, fill: ExecutionReport) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import threading
@@ -14,10 +15,11 @@ import pytest
 
 from live_logs import MemoryStore
 from live_services import TOKENS, Running, ServiceProcess, order_json, running, service_config, write_config
-from riskroute.core.errors import StateError
-from riskroute.live.background import BackgroundThread, RefitWorker
+from riskroute.core.errors import OverloadedError, StateError
+from riskroute.live.background import BackgroundProcess, BackgroundThread
 from riskroute.live.engine import TradingEngine
-from riskroute.live.http.control import ask_service
+from riskroute.live.http.control import ask_control_socket
+from riskroute.live.http.requests import OrderRequest, decode_request
 from riskroute.live.http.views import state_view
 from riskroute.live.log.recovery import verify_log
 from riskroute.live.log.snapshot_writer import SnapshotWriter
@@ -40,8 +42,8 @@ def up(tmp_path: Path) -> Iterator[Running]:
         yield up
 
 
-def worker_of(service: Service) -> RefitWorker:
-    assert isinstance(service._worker, RefitWorker)
+def worker_of(service: Service) -> BackgroundProcess:
+    assert isinstance(service._worker, BackgroundProcess)
     return service._worker
 
 
@@ -60,7 +62,7 @@ def test_a_stopped_worker_is_reported_and_replaced_while_trading_continues(
     up: Running, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(TradingEngine, "pause_after_failed_refit", 0)
-    monkeypatch.setattr(RefitWorker, "least", 0.5)
+    monkeypatch.setattr(BackgroundProcess, "least", 0.5)
     worker = worker_of(up.service)
     pid = worker.submit(os.getpid).result(LONGEST)
     os.kill(pid, signal.SIGSTOP)
@@ -84,7 +86,7 @@ def test_a_stopped_worker_is_reported_and_replaced_while_trading_continues(
 
 def test_the_dashboard_is_sent_again_when_learning_begins_to_lag(up: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     before = up.service.mark()
-    monkeypatch.setattr(TradingEngine, "refit_overdue", RefitWorker.least + 1)
+    monkeypatch.setattr(TradingEngine, "refit_overdue", BackgroundProcess.least + 1)
     assert up.service.mark() != before
 
 
@@ -141,7 +143,7 @@ def test_a_service_with_a_stopped_worker_trades_halts_and_ends(tmp_path: Path) -
         assert halted.status_code == 200
         assert service.http.post("/resume").status_code == 200
         service.process.send_signal(signal.SIGTERM)
-        assert service.process.wait(RefitWorker.least / 2) == 0
+        assert service.process.wait(BackgroundProcess.least / 2) == 0
         assert service.said("stopped: 12 orders, 0 unsettled, all in the log")
         with pytest.raises(ProcessLookupError):
             os.kill(worker, 0)
@@ -185,6 +187,35 @@ def test_a_router_that_does_not_return_does_not_keep_the_service(
     assert (
         "the engine does not return from a call and is abandoned: the next start recovers from the log" in caplog.text
     )
+
+
+def test_requests_are_refused_while_too_many_wait_for_an_engine_that_does_not_return(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Service, "most_waiting", 3)
+    began, go_on = threading.Event(), threading.Event()
+    service = Service(service_config(tmp_path))
+
+    def hang() -> None:
+        began.set()
+        go_on.wait(LONGEST)
+
+    service.start()
+    try:
+        service.engine.call_soon(hang)
+        assert began.wait(LONGEST)
+        orders = [json.dumps(order_json(f"{number}")).encode() for number in range(5)]
+        answers = [service.submit(decode_request(order, OrderRequest, "an order")) for order in orders]
+        assert [answer.done() for answer in answers] == [False, False, False, True, True]
+        with pytest.raises(OverloadedError, match="the router is overloaded: 3 requests wait; try again"):
+            answers[-1].result()
+        go_on.set()
+        assert [answer.result(LONGEST).parent for answer in answers[:3]] == ["0", "1", "2"]
+        again = service.submit(decode_request(orders[-1], OrderRequest, "an order"))
+        assert again.result(LONGEST).parent == "4"
+    finally:
+        go_on.set()
+        service.close()
 
 
 HANGING = """
@@ -245,10 +276,10 @@ def test_an_engine_that_never_releases_its_lock_is_reported_and_does_not_keep_th
             assert next(stream.iter_text()).startswith("event: viewer")
             service.process.send_signal(signal.SIGUSR1)
             with pytest.raises(StateError, match="trading is halted as soon as it does"):
-                ask_service(tmp_path / "live.sqlite-control", "a test")
+                ask_control_socket(tmp_path / "live.sqlite-control", "a test")
             health = service.http.get("/health")
             assert (health.status_code, health.json()) == (503, {"status": "failed"})
-            assert ask_service(tmp_path / "live.sqlite-control").status == "failed"
+            assert ask_control_socket(tmp_path / "live.sqlite-control").status == "failed"
             service.process.send_signal(signal.SIGTERM)
             assert service.process.wait(LONGEST) == 0
         assert "unsettled, as after a crash: the next start recovers from the log" in service.said("stopped:")

@@ -9,9 +9,9 @@ from pathlib import Path
 
 SERVICE = """
 import os, time
-from riskroute.live.background import RefitWorker
+from riskroute.live.background import BackgroundProcess
 if __name__ == "__main__":
-    worker = RefitWorker()
+    worker = BackgroundProcess()
     print(worker.submit(os.getpid).result(), flush=True)
     time.sleep(600)
 """

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from riskroute.core.errors import StateError
-from riskroute.live.background import RefitWorker
+from riskroute.live.background import BackgroundProcess
 from riskroute.live.learner import Refit
 from riskroute.routers.registry import make_router, router_bytes
 
@@ -19,19 +19,19 @@ LONG = 1_000_000  # bytes, more than a pipe holds
 
 
 @pytest.fixture
-def worker() -> Iterator[RefitWorker]:
-    worker = RefitWorker()
+def worker() -> Iterator[BackgroundProcess]:
+    worker = BackgroundProcess()
     yield worker
     worker.shutdown()
 
 
-def test_a_worker_that_dies_is_started_again(worker: RefitWorker) -> None:
+def test_a_worker_that_dies_is_started_again(worker: BackgroundProcess) -> None:
     with pytest.raises(StateError, match="the worker process died, exit code 3"):
         worker.submit(os._exit, 3).result(60)
     assert worker.submit(abs, -3).result(60) == 3
 
 
-def test_a_worker_that_is_killed_while_it_works_is_started_again(worker: RefitWorker) -> None:
+def test_a_worker_that_is_killed_while_it_works_is_started_again(worker: BackgroundProcess) -> None:
     pid = worker.submit(os.getpid).result(60)
     working = worker.submit(time.sleep, 600)
     os.kill(pid, signal.SIGKILL)
@@ -40,7 +40,7 @@ def test_a_worker_that_is_killed_while_it_works_is_started_again(worker: RefitWo
     assert worker.submit(os.getpid).result(60) != pid
 
 
-def test_a_call_that_fails_gives_its_error_and_the_worker_stays(worker: RefitWorker) -> None:
+def test_a_call_that_fails_gives_its_error_and_the_worker_stays(worker: BackgroundProcess) -> None:
     pid = worker.submit(os.getpid).result(60)
     with pytest.raises(StateError, match="invalid literal for int"):
         worker.submit(int, "three").result(60)
@@ -48,7 +48,7 @@ def test_a_call_that_fails_gives_its_error_and_the_worker_stays(worker: RefitWor
 
 
 @pytest.mark.parametrize("size", [0, LONG])
-def test_a_stopped_worker_is_given_up_and_replaced(worker: RefitWorker, size: int) -> None:
+def test_a_stopped_worker_is_given_up_and_replaced(worker: BackgroundProcess, size: int) -> None:
     """It does not even read a long call."""
     pid = worker.submit(os.getpid).result(60)
     os.kill(pid, signal.SIGSTOP)
@@ -60,7 +60,7 @@ def test_a_stopped_worker_is_given_up_and_replaced(worker: RefitWorker, size: in
     assert worker.submit(os.getpid).result(60) != pid
 
 
-def test_a_slow_call_gets_more_time_until_it_succeeds(worker: RefitWorker) -> None:
+def test_a_slow_call_gets_more_time_until_it_succeeds(worker: BackgroundProcess) -> None:
     worker.submit(abs, 0).result(60)
     worker.least = worker.limit = 0.1
     failures = 0
@@ -75,7 +75,7 @@ def test_a_slow_call_gets_more_time_until_it_succeeds(worker: RefitWorker) -> No
 
 @pytest.mark.parametrize("size", [0, LONG])
 def test_a_stopped_worker_does_not_delay_the_shutdown(size: int) -> None:
-    worker = RefitWorker()
+    worker = BackgroundProcess()
     pid = worker.submit(os.getpid).result(60)
     os.kill(pid, signal.SIGSTOP)
     waiting = [worker.submit(len, b"x" * size) for _ in range(2)]
@@ -87,7 +87,7 @@ def test_a_stopped_worker_does_not_delay_the_shutdown(size: int) -> None:
         os.kill(pid, 0)
 
 
-def test_a_router_of_a_file_learns_in_the_worker(tmp_path: Path, worker: RefitWorker) -> None:
+def test_a_router_of_a_file_learns_in_the_worker(tmp_path: Path, worker: BackgroundProcess) -> None:
     """The class is in no module that the worker could import."""
     (tmp_path / "own.py").write_text(
         "from riskroute.routers.rules import DarkFirstRule\n\n\nclass Own(DarkFirstRule):\n    name = 'own'\n"

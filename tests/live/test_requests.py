@@ -15,7 +15,7 @@ from live_services import order_json, running, service_config
 from riskroute.core.errors import InputError, MalformedRequestError
 from riskroute.live.http.requests import OrderRequest, RequestParser, _VenueBook, decode_request
 from riskroute.live.limits import check_order
-from riskroute.live.state.orders import PoolQuote, VenueQuote
+from riskroute.live.state.quotes import PoolQuote, VenueQuote
 
 BOOK = _VenueBook(venue="A", at=5, bids=((10, 7),), asks=((Decimal("10.02"), 7),), maker=0)
 ORDER: dict[str, Any] = {"key": "one", "symbol": "DEMO", "side": "buy", "quantity": 5, "deadline": 9, "quotes": (BOOK,)}

@@ -21,7 +21,8 @@ from riskroute.core.files import write_json
 from riskroute.live.log.export import export_log
 from riskroute.live.log.interface import LogEntry
 from riskroute.live.log.sqlite import SqliteLog
-from riskroute.live.state.orders import NANO, VenueQuote
+from riskroute.live.state.amounts import NANO
+from riskroute.live.state.quotes import VenueQuote
 from riskroute.live.venues.simulated import Faults
 from riskroute.routers.registry import restore_router
 from riskroute.study.candidates import named_candidate

@@ -10,19 +10,20 @@ import pytest
 from live_engines import START, Clock, child_order, parent_order, quotes
 from live_services import order_json, running, service_config
 from riskroute.core.instrument import Instrument
-from riskroute.live.fees import OrderFee, PlaceFees
-from riskroute.live.state.orders import NANO, ExecutionReport
-from riskroute.live.venues.simulated import JournalledVenue, SimulatedMarket
+from riskroute.live.fees import LivePlaceFees, OrderFee
+from riskroute.live.state.amounts import NANO
+from riskroute.live.state.execution_reports import ExecutionReport
+from riskroute.live.venues.simulated import JournalledVenue, SimulatedVenueMarket
 
 ORDER = parent_order(quantity=1000)
 
 
-def charged(place: str, instrument: Instrument) -> PlaceFees:
-    return PlaceFees(OrderFee(3), OrderFee(-2))
+def charged(place: str, instrument: Instrument) -> LivePlaceFees:
+    return LivePlaceFees(OrderFee(3), OrderFee(-2))
 
 
 def venue(journal: Path, clock: Clock, heard: list[ExecutionReport]) -> JournalledVenue:
-    market = SimulatedMarket(lambda symbol: quotes(clock.now), fees=charged, fill_seconds=0.5)
+    market = SimulatedVenueMarket(lambda symbol: quotes(clock.now), fees=charged, fill_seconds=0.5)
     made = JournalledVenue("A", market, clock, latency=0.001, journal=journal)
     made.connect(lambda *reports: heard.extend(reports))
     return made
@@ -107,7 +108,7 @@ def test_every_file_of_the_service_is_for_its_owner_alone_from_the_beginning(
 
 
 def test_fees_are_for_taking_or_for_resting_and_nothing_trades_without_books() -> None:
-    market = SimulatedMarket(lambda symbol: (), fees=charged)
+    market = SimulatedVenueMarket(lambda symbol: (), fees=charged)
     children = [child_order(ORDER, 0, 300, kind=kind) for kind in ("take", "limit", "sweep")]
     assert [market.fee(child, [(NANO, 100), (NANO, 200)]) for child in children] == [900, -600, 900]
     assert market.trades(child_order(ORDER, 0, 300, kind="take", until=0), START, START) == []

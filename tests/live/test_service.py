@@ -20,9 +20,9 @@ from riskroute.core.errors import StateError
 from riskroute.live.engine import TradingEngine
 from riskroute.live.log.interface import LogEntry, LogHead
 from riskroute.live.service import Service
+from riskroute.live.state.amounts import NANO
 from riskroute.live.state.archive import archive_settled
-from riskroute.live.state.events import Accepted
-from riskroute.live.state.orders import NANO
+from riskroute.live.state.events import AcceptedEvent
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +36,7 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 def accepted(up: Running) -> list[str]:
     assert up.store is not None
     events = stored_events(up.store)
-    return [event.order.key for event in events if isinstance(event, Accepted)]
+    return [event.order.key for event in events if isinstance(event, AcceptedEvent)]
 
 
 def sentence(answer: Any) -> str:
@@ -325,8 +325,20 @@ def test_metrics_count_orders_and_time_the_router(up: Running) -> None:
     assert float(values["riskroute_orders_total"]) == len(accepted(up))
     assert float(values["riskroute_router_seconds_count"]) == len(accepted(up))
     assert float(values["riskroute_halted"]) == 0
-    for name in ("queue_length", "unsaved_orders", "unsaved_bytes"):
+    for name in ("queue_length", "unsaved_orders", "unsaved_bytes", "connections", "event_streams"):
         assert float(values[f"riskroute_{name}"]) >= 0
+
+
+def test_metrics_time_the_commits_of_the_log_and_the_snapshots(tmp_path: Path) -> None:
+    with running(service_config(tmp_path, log={"path": str(tmp_path / "live.sqlite"), "snapshot_every": 3})) as up:
+        up.client.post("/orders", json=order_json("one"))
+        values: dict[str, float] = {}
+        while not values.get("riskroute_snapshots_total"):
+            lines = up.client.get("/metrics").text.splitlines()
+            values = {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines if line[0] != "#")}
+    for name in ("commit_seconds_count", "commit_seconds_sum", "snapshot_seconds", "snapshot_bytes"):
+        assert values[f"riskroute_{name}"] > 0
+    assert values["riskroute_snapshot_failures_total"] == 0
 
 
 def test_a_halt_stops_trading_and_only_another_scope_resumes(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from live_logs import ENVIRONMENT, LONG
 from live_services import ServiceProcess, order_json, write_config
 from riskroute.live.log.recovery import replay_log
 from riskroute.live.log.sqlite import SqliteLog
-from riskroute.live.state.orders import NANO
+from riskroute.live.state.amounts import NANO
 
 pytestmark = pytest.mark.crash
 
@@ -34,6 +34,7 @@ def told(*words: object) -> dict[str, Any]:
     command = [sys.executable, str(SUPPORT / "killed_services.py"), *map(str, words)]
     done = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, check=False)
     assert done.returncode == 0, done.stderr
+    print(done.stderr)  # noqa: T201 - says why a life failed, if the test fails
     found: dict[str, Any] = json.loads(done.stdout)
     return found
 

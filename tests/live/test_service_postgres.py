@@ -6,7 +6,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from live_services import order_json, running, service_config
-from riskroute.live.log.interface import verify_chain
+from riskroute.live.log.interface import verify_log_chain
 from riskroute.live.log.postgres import PostgresLog
 from riskroute.live.log.recovery import replay_log, verify_log
 
@@ -33,7 +33,7 @@ def test_a_service_on_postgresql_answers_halts_restarts_and_forgets_nothing(post
         assert up.client.post("/orders", json=order_json("new")).status_code == 200
         up.client.settled("new")
     with PostgresLog(postgres, stream, create=False) as log:
-        verify_chain(log)
+        verify_log_chain(log)
         assert verify_log(log).decisions == 6
         assert verify_log(log).holds
         assert replay_log(log).positions["DEMO"].shares == 600

@@ -18,7 +18,7 @@ import httpx
 import pytest
 
 from live_services import order_json
-from riskroute.live.config import write_config_template
+from riskroute.live.config import write_live_config
 from riskroute.live.log.recovery import replay_log, verify_log
 from riskroute.live.log.sqlite import SqliteLog
 
@@ -34,7 +34,7 @@ class Desk:
 
     def __init__(self, folder: Path) -> None:
         self.file, self.log = folder / "live.toml", folder / "live.sqlite"
-        self.tokens = write_config_template(self.file)
+        self.tokens = write_live_config(self.file)
         text = self.file.read_text().replace("8470", str(free_port()))
         self.file.write_text(re.sub(r"(\[venues\.\w+\])", r"\1\nlatency_ms = 0.1", text))
         self.url = "http://" + re.findall(r'listen = "(.+?)"', text)[0]

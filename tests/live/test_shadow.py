@@ -12,11 +12,12 @@ import pytest
 from live_logs import MemoryLog, MemoryStore
 from live_services import order_json, running, service_config
 from recorded_market import executed_orders, told_market
-from riskroute.live.config import LiveConfig, live_config, token_hash
+from riskroute.live.config import LiveConfig, live_config
 from riskroute.live.http.requests import QuotesRequest, ShadowRequest, decode_request
 from riskroute.live.log.recovery import replay_log, verify_log
 from riskroute.live.service import Service
-from riskroute.live.state.orders import NANO
+from riskroute.live.state.amounts import NANO
+from riskroute.live.tokens import token_hash
 from riskroute.study.backtest import BacktestResult, run_backtest
 from riskroute.study.config import BacktestConfig
 from riskroute.study.markets import MarketDay

@@ -12,7 +12,7 @@ import pytest
 
 from live_logs import MemoryStateStore
 from riskroute.core.errors import StateError
-from riskroute.live.log.state_store import PostgresStateStore, SqliteStateStore, StateStore, StoredSnapshot
+from riskroute.live.log.state_store import PostgresStateStore, SqliteStateStore, StateSnapshot, StateStore
 from riskroute.live.state.archive import ArchivedOrder
 
 Opener = Callable[[], StateStore]
@@ -36,8 +36,8 @@ def opener(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Opener]:
         one.close()
 
 
-def snapshot(seq: int, archived: int, day: int = 100) -> StoredSnapshot:
-    return StoredSnapshot(seq, bytes([seq]) * 16, archived, day, b"state %d" % seq)
+def snapshot(seq: int, archived: int, day: int = 100) -> StateSnapshot:
+    return StateSnapshot(seq, bytes([seq]) * 16, archived, day, b"state %d" % seq)
 
 
 def order(number: int, key: str, day: int = 100) -> ArchivedOrder:

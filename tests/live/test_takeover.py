@@ -14,10 +14,10 @@ import pytest
 from killed_services import complaint
 from live_services import ServiceProcess, order_json, write_config
 from riskroute.live.config import read_live_config
-from riskroute.live.log.interface import verify_chain
+from riskroute.live.log.interface import verify_log_chain
 from riskroute.live.log.postgres import PostgresLog
 from riskroute.live.log.recovery import replay_log
-from riskroute.live.state.orders import NANO
+from riskroute.live.state.amounts import NANO
 
 pytestmark = [
     pytest.mark.crash,
@@ -80,7 +80,7 @@ def test_a_standby_takes_over_and_the_old_leader_never_writes_again(
         for one in processes:
             one.end()
     with PostgresLog(postgres, f"{stream}.1of2", create=False) as log:
-        verify_chain(log)
+        verify_log_chain(log)
         assert complaint(tmp_path, log, replay_log(log), ours, f"{stream}.1of2") == ""
     survived("kill -9 of a service on PostgreSQL, taken over from", 1)
     survived("service on PostgreSQL stopped, taken over from, and woken", 1)

@@ -11,8 +11,9 @@ from typing import Any
 import polars
 import pytest
 
+from instruments import instrument_of
 from market_files import csv_text, random_messages, refusal, table_columns, visible
-from riskroute.core.errors import DataError
+from riskroute.core.errors import DataError, InputError
 from riskroute.market.importing import import_files
 from riskroute.market.readers.reading import ReadingOptions
 from riskroute.market.recordings import RECORD, Recording, RecordingStore
@@ -95,3 +96,46 @@ def test_a_record_with_a_hostile_name_is_refused(tmp_path: Path, name: str, valu
     path.write_text(json.dumps(json.loads(path.read_text()) | {name: value}))
     with pytest.raises(DataError, match=f"{name} must be a name of up to .* was '{re.escape(value)}'"):
         RecordingStore(tmp_path / "out").recordings()
+
+
+@both
+def test_symbols_are_renamed_in_every_table(tmp_path: Path, write: Writer) -> None:
+    """Two exchanges name one pair differently; the instrument is declared under the common name."""
+    coin = instrument_of("BTCUSDT", unit="0.5", quantity="BTC", currency="USDT")
+    path = write(tmp_path, table_columns(MESSAGES, 1, symbol="BTC-USDT"))
+    (tmp_path / "trades.csv").write_text(
+        f"time,venue,symbol,price,size,side\n{table_columns(MESSAGES, 1)['ts_event'][3]},XNAS,BTC-USDT,9.5,2,buy\n"
+    )
+    options = ReadingOptions(
+        ("BTC-USDT",), instruments={"BTCUSDT": coin}, symbol_names={"btc-usdt": "btcusdt"}, zone="America/New_York"
+    )
+    (one,) = import_files([path, tmp_path / "trades.csv"], tmp_path / "out", options)
+    assert (one.symbol, one.instrument, one.snapshots, one.trades) == ("BTCUSDT", coin, len(MESSAGES), 1)
+    store = RecordingStore(tmp_path / "out")
+    for table in (store.snapshots(one), store.events(one)):
+        assert set(table["symbol"]) == {"BTCUSDT"}
+        assert set(table["venue"]) == {one.venue}
+    said = refusal(path, ReadingOptions(("ETH-USDT",), symbol_names={"ETH-USDT": "ETHUSDT"}))
+    assert "symbol 'ETH-USDT' is not among" in said
+
+
+def test_two_symbols_do_not_become_one(tmp_path: Path) -> None:
+    columns = table_columns(MESSAGES, 1, symbol="AA")
+    columns["symbol"] = [*columns["symbol"][:-4], *["BB"] * 4]
+    path = as_csv(tmp_path, columns)
+    said = refusal(path, ReadingOptions(("AA", "BB"), symbol_names={"AA": "BB"}))
+    assert "two symbols of books.csv are named BB; give each its own name" in said
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        ({"ETH": "XBT"}, "symbol_names must rename symbols to import, was"),
+        ({"A": "X", "B": "X"}, "symbol_names must be distinct, was X, X"),
+        ({"A": "<b>"}, "symbol must be a name"),
+        (["A"], "symbol_names must be a dictionary"),
+    ],
+)
+def test_new_names_of_symbols_are_checked(names: Any, expected: str) -> None:
+    with pytest.raises(InputError, match=expected):
+        ReadingOptions(("A", "B"), symbol_names=names)

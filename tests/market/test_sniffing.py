@@ -135,7 +135,7 @@ def test_what_is_read_is_found_under_any_name(tmp_path: Path) -> None:
         (
             "data.bin",
             b"",
-            "must hold market data (ITCH 5.0, DBN, CSV, Parquet, or Binance depth updates as JSON), was empty",
+            "must hold market data (ITCH 5.0, DBN, CSV, Parquet, or books and trades as JSON lines), was empty",
         ),
         ("data.zip", zipped({"readme.txt": b"nothing"}), "must be an archive of CSV files, has none"),
     ],

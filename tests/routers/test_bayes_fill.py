@@ -31,6 +31,7 @@ from riskroute.routers.literature.bayes_fill import (
 from riskroute.routers.literature.cont_kukanov import cont_kukanov_queues
 from riskroute.routers.public_data import PublicData, PublicMarketAtHorizon, PublicQueueOutflow
 from riskroute.routers.report import ChildReport, Report
+from riskroute.routers.risk import RiskProfile
 from riskroute.routers.rules import SweepRule
 from router_cases import sale
 

@@ -111,8 +111,8 @@ def changed(path: str, value: Any) -> dict[str, Any]:
         (
             {"venues": {"<A>": {"bids": [[10.0, 5]]}}},
             {},
-            "venue must be a name of up to 32 letters, digits, spaces or ._-/ that begins with a letter or digit, "
-            "was '<A>'",
+            "venue must be a name of up to 32 letters, digits, spaces or ._-/ that begins with a letter or digit and "
+            "does not end with a space, was '<A>'",
         ),
     ],
 )
@@ -150,3 +150,19 @@ def test_arrays_of_different_shapes_are_refused() -> None:
 def test_a_pool_far_from_the_market_is_refused() -> None:
     with pytest.raises(RiskrouteError, match="improvement of P must be a number of at least -1"):
         ContextPool("P", improvement=2)
+
+
+@pytest.mark.parametrize(
+    ("more", "size", "named"),
+    [
+        ({}, 300, ("shares", "USD")),
+        ({}, 0.25, ("units", "unknown currency")),
+        ({"symbol": "ETH-BTC"}, 0.25, ("ETH", "BTC")),
+        ({"instrument": {"symbol": "ETHBTC", "tick": "0.5"}}, 0.25, ("ETH", "BTC")),
+        ({"instrument": {"quantity": "oz"}}, 0.25, ("oz", "USD")),
+    ],
+)
+def test_fractional_sizes_are_not_of_shares(more: dict[str, Any], size: float, named: tuple[str, str]) -> None:
+    books = {"venues": {"A": {"bids": [[10.0, size]], "asks": [[10.5, 1.5 if size < 1 else 100]]}}} | more
+    instrument = read_context(books, side="buy", quantity=size).instrument
+    assert (instrument.quantity, instrument.currency) == named

@@ -44,14 +44,14 @@ def test_other_values_are_refused(value: Any) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ({"name": ""}, "name of a risk profile must be a name"),
-        ({"kappa": -1}, "kappa must be a number of at least 0 and of at most 1000, was -1"),
-        ({"capped": 1}, "capped must be True or False, was 1"),
+        ({"name": "", "kappa": 0.1}, "name of a risk profile must be a name"),
+        ({"name": "x", "kappa": -1}, "kappa must be a number of at least 0 and of at most 1000, was -1"),
+        ({"name": "x", "kappa": 0.1, "capped": 1}, "capped must be True or False, was 1"),
     ],
 )
 def test_a_profile_checks_its_fields(words: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        RiskProfile(**{"name": "x", "kappa": 0.1} | words)
+        RiskProfile(**words)
 
 
 def test_a_changed_profile_is_printed_as_it_is_given() -> None:

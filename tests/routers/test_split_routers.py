@@ -88,7 +88,7 @@ def test_before_a_sweep_orders_without_time_only_try() -> None:
         (lambda: StaticSweepRule("POOL"), "pools must be a list of names, was 'POOL'"),
         (lambda: StaticSweepRule([3]), r"pools must be a list of names, was 3 at \[0\]"),  # type: ignore[list-item]
         (lambda: PolicyRouter("rize"), "did you mean rise"),
-        (lambda: PolicyRouter("rise", risk=-1.0), "risk must be"),
+        (lambda: PolicyRouter("rise", risk=-1.0), "risk must be"),  # type: ignore[arg-type]
         (lambda: PolicyRouter("rise", units=0), "units must be a positive integer, was 0"),
         (lambda: PolicyRouter("rise", rounds=0), "rounds must be a positive integer, was 0"),
         (lambda: PolicyRouter("rise", seed=-1), "seed must be"),

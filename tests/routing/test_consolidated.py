@@ -254,7 +254,7 @@ def test_the_cost_of_empty_books_is_unknown() -> None:
         ({"prices": np.array([[10.0, 11.0], [10.0, 9.0]])}, r"in order, best level first, was \[10.0, 11.0\]"),
         ({"sizes": np.array([[-1.0, 1], [1, 1]])}, "sizes must be at least 0, one is negative"),
         ({"takers": np.zeros(2)}, r"takers must have shape \(2, 2\), was \(2,\)"),
-        ({"takers": np.ones((2, 2))}, r"takers must be fractions of the price between -1 and 1, was \[1.0, 1.0\]"),
+        ({"takers": np.ones((2, 2))}, r"takers must have fractions of the price between -1 and 1, had \[1.0, 1.0\]"),
     ],
 )
 def test_invalid_books_are_refused(change: dict[str, Any], message: str) -> None:

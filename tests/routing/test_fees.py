@@ -83,7 +83,7 @@ def test_a_day_before_the_first_entry_names_what_is_known() -> None:
 
 def test_two_entries_of_a_venue_and_day_are_refused() -> None:
     entries = [Fee("XNAS", NEW_YEAR, 0.003, 0.0), Fee("XBOS", NEW_YEAR, 0.0, 0.0), Fee("XNAS", NEW_YEAR, 0.001, 0.0)]
-    with pytest.raises(InputError, match="one fee per venue and day, got two for XNAS from 2019-01-01"):
+    with pytest.raises(InputError, match="one fee per venue, symbol and day, got two for XNAS from 2019-01-01"):
         FeeSchedule(entries)
 
 
@@ -143,10 +143,10 @@ def test_a_file_is_read_as_written(tmp_path: Path) -> None:
         ({"taker": "{minimum = 2, maximum = 1}"}, "maximum of taker fee of XNAS must be at least the minimum, was 1"),
         ({"symbol": "3"}, "symbol of entry 1 of .* must be a string, was 3"),
         ({"conversion": "0"}, "entry 1 of .*: conversion of the fee of XNAS must be a number of at least"),
-        ({"volume": '"3 USD"'}, "entry 1 of .*: tiers of the fee of XNAS is missing"),
+        ({"volume": '"3 USD"'}, "entry 1 of .*: the fee of XNAS has volume but no tiers: state both"),
         ({"tiers": "3"}, "tiers of entry 1 of .* must be a list of tables, was 3"),
         ({"tiers": "[3]"}, "a tier of entry 1 of .* must have volume, taker and maker, was 3"),
-        ({"tiers": "[{volume = '1 USD', taker = 0, maker = 0}]"}, "volume of the fee of XNAS is missing"),
+        ({"tiers": "[{volume = '1 USD', taker = 0, maker = 0}]"}, "fee of XNAS has tiers but no volume: state both"),
         ({"tiers": "[{volume = 1, taker = 0, maker = 0}]"}, "volume of a tier must be a volume such as .*, was 1"),
         ({"taker": ""}, "must have venue, from, taker and maker, and may have .*; was"),
         ({"maker": "[0.1]"}, r"entry 1 of .*: maker fee of XNAS must be a fee such as .*, was \[0.1\]"),
@@ -263,7 +263,7 @@ def test_an_entry_of_a_symbol_takes_precedence() -> None:
     assert schedule.fee("X", later, "S") is fees[2]
     assert schedule.fee("X", later, "T") is schedule.fee("X", later) is fees[1]
     assert schedule.fee("X", NEW_YEAR, "T") is fees[0]
-    with pytest.raises(InputError, match="expected one fee per venue and day, got two for S at X from 2019-01-01"):
+    with pytest.raises(InputError, match="expected one fee per venue, symbol and day, got two for S at X from"):
         FeeSchedule([*fees, fees[2]])
 
 

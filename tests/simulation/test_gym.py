@@ -282,7 +282,7 @@ def test_bad_replays_are_named() -> None:
         ReplayEnv("today")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="replay must be a Replay or None"):
         ReplayEnv(Environment(random_routing_problem(3, 2, 0)))  # type: ignore[arg-type]
-    with pytest.raises(InputError, match=r"replay must be over all \d+ splits within its caps, was over 3"):
+    with pytest.raises(InputError, match=r"over all \d+ splits within its caps and minimums, was over 3"):
         ReplayEnv(Replay(random_problem(some, 0), whole.profits))
     with pytest.raises(InputError, match="horizon must be a positive integer, was True"):
         ReplayEnv(whole, horizon=True)

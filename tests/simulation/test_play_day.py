@@ -194,7 +194,7 @@ def test_orders_are_spread_over_the_day_and_alternate_sides() -> None:
     assert orders.times.min() >= BOOKS.first
     assert orders.times.max() <= BOOKS.last - 60 * SECOND
     assert spaced_orders(BOOKS, 4, 1, side="sell", rng=np.random.default_rng(0)).signs.tolist() == [-1] * 4
-    with pytest.raises(InputError, match="horizon must be shorter than the day"):
+    with pytest.raises(InputError, match="horizon must be more than 1 s shorter than the day"):
         spaced_orders(BOOKS, 4, 1, rng=np.random.default_rng(0), horizon=1e6)
 
 

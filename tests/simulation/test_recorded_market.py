@@ -11,8 +11,10 @@ from riskroute.live.children import context_of
 from riskroute.live.engine import TradingEngine
 from riskroute.live.limits import Limits
 from riskroute.live.log.interface import log_events_after
-from riskroute.live.state.events import Settled
-from riskroute.live.state.orders import NANO, ChildOrder, ParentOrder, VenueQuote
+from riskroute.live.state.amounts import NANO
+from riskroute.live.state.events import SettledEvent
+from riskroute.live.state.orders import ChildOrder, ParentOrder
+from riskroute.live.state.quotes import VenueQuote
 from riskroute.live.venues.simulated import SimulatedVenue
 from riskroute.market.clock import SECOND
 from riskroute.routers.rules import SweepRule
@@ -73,7 +75,7 @@ def test_the_live_router_trades_what_the_backtest_trades() -> None:
                 venue.deliver()
             engine.flush()
             engine.tick()
-    outcomes = [event.outcome for _, event in log_events_after(log) if isinstance(event, Settled)]
+    outcomes = [event.outcome for _, event in log_events_after(log) if isinstance(event, SettledEvent)]
     assert len(outcomes) == 12
     compared = 0
     for outcome in outcomes:

@@ -90,7 +90,7 @@ def test_one_value_stands_for_a_list_and_everything_has_a_default() -> None:
         ({"slots": -3}, r"slots.0 must be greater than or equal to 1, was -3"),
         ({"slots": "x"}, r"slots.0 must be a valid integer, was 'x'"),
         ({"slots": []}, r"slots must have at least one value, was \[\]"),
-        ({"shars": 3}, r"shars must be left out, was 3: fields are slots, shares"),
+        ({"shars": 3}, r"unknown field shars, was 3; fields are slots, shares"),
         ({"policies": ["ris"]}, r"policies must be one of .*, was 'ris'"),
         ({"instances": [1, -2]}, r"instances.1 must be greater than or equal to 0, was -2"),
         ({"instances": 0}, r"instances must be greater than or equal to 1, was 0"),
@@ -98,7 +98,7 @@ def test_one_value_stands_for_a_list_and_everything_has_a_default() -> None:
         ({"seed": True}, r"seed must be a valid integer, was True"),
         ({"risk_tolerances": [-1]}, r"risk_tolerances.0 must be greater than or equal to 0, was -1"),
         ({"risk_tolerances": [float("nan")]}, r"risk_tolerances.0 must be a finite number, was nan"),
-        ({"instances": [1, 2, 1]}, r"instances must have different values, found 1 twice"),
+        ({"instances": [1, 2, 1]}, r"instances must have different values, found 1 more than once"),
         ({"horizons": [0]}, r"horizons.0 must be greater than or equal to 1, was 0"),
         ({"parameters": {"rise": {"x": 3}}}, r"parameters of rise are invalid"),
         (

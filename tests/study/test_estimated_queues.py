@@ -167,5 +167,7 @@ def test_a_study_shows_them_in_text_json_and_page(days: list[MarketDay], folder:
 def test_the_headroom_says_so(days: list[MarketDay], folder: Path) -> None:
     cache = PlayCache(folder.parent / "played")
     config = dataclasses.replace(CONFIG, routers=(), orders=12)
-    rows = market_headroom("x", days, config, sizes=(300,), horizons=(10.0,), risks=(CHEAPEST,), backend=HERE, cache=cache)
+    rows = market_headroom(
+        "x", days, config, sizes=(300,), horizons=(10.0,), risks=(CHEAPEST,), backend=HERE, cache=cache
+    )
     assert any("queue positions at XNAS are estimates" in line for line in headroom_words(rows))

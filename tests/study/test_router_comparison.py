@@ -220,7 +220,9 @@ def test_cheaper_and_riskier_is_not_better() -> None:
     bar = noise(0, 0.2)
     risky = [cost - 0.6 + wobble for cost, wobble in zip(bar, noise(5, 2.0), strict=True)]
     assert backtest_verdict(found_of({"bar": bar, "risky": risky})).startswith("Use risky")
-    assert backtest_verdict(found_of({"bar": bar, "risky": risky}, risk=RiskProfile("risky", 1.0))).startswith("Use bar")
+    assert backtest_verdict(found_of({"bar": bar, "risky": risky}, risk=RiskProfile("risky", 1.0))).startswith(
+        "Use bar"
+    )
 
 
 def test_the_bar_is_the_rule_of_every_desk() -> None:

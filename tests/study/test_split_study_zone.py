@@ -19,5 +19,4 @@ def test_zone_and_unit_are_facts_of_themarket_facts(tmp_path: Path) -> None:
     import_files([path], tmp_path / "books", ReadingOptions(depth=2))
     facts = _market_facts(import_books(tmp_path / "books", None, tmp_path, 0), "sell")
     assert (facts.zone, facts.date) == ("UTC", str(dt.date(2019, 3, 27)))
-    (one,) = facts.recordings.values()
-    assert "Days and hours of" in one.cut
+    assert len(facts.recordings) == 1

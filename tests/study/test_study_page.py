@@ -76,7 +76,9 @@ def test_every_section_is_there(page: Path, content: Page, study_result: StudyRe
     assert " ".join((part.headline, part.answer)) == study_result.answer
     for words in (part.headline, part.answer, *_LIMITATIONS, "Days played: LUMO 2019-03-04", "Reproduction"):
         assert words in text
-    program = "rr.Study(quantities=(2500,), horizons=(10.0,), routers=('static', 'contextual'), orders=12, "
+    program = (
+        "rr.Study(quantities=(2500,), horizons=(10.0,), risk='cheapest', routers=('static', 'contextual'), orders=12, "
+    )
     assert f"{program}block_minutes=1.0, surface_orders=12, stresses=True).run(" in content.program
     assert json.loads(content.settings) == study_result.to_json()["config"]
     facts = dict(part.facts)

@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import schemathesis
 
-from riskroute.live.state.orders import NANO
+from riskroute.live.state.amounts import NANO
 
 NUMBERS = itertools.count()
 

@@ -34,19 +34,20 @@ from live_services import order_json, served, service_config
 from riskroute.live import engine as engine_module
 from riskroute.live.config import LiveConfig
 from riskroute.live.engine import TradingEngine
-from riskroute.live.log.interface import Log, log_events_after, verify_chain
+from riskroute.live.log.interface import Log, log_events_after, verify_log_chain
 from riskroute.live.log.recovery import replay_log, verify_log
 from riskroute.live.log.snapshot_writer import SnapshotWriter
 from riskroute.live.log.sqlite import SqliteLog
 from riskroute.live.log.state_store import SqliteStateStore, StateStore
 from riskroute.live.service import Service
 from riskroute.live.state import fold
+from riskroute.live.state.amounts import NANO
 from riskroute.live.state.archive import OrderArchive
 from riskroute.live.state.effects import SendEffect
-from riskroute.live.state.events import Accepted, Settled
-from riskroute.live.state.orders import NANO, ChildOrder, order_id
+from riskroute.live.state.events import AcceptedEvent, SettledEvent
+from riskroute.live.state.orders import ChildOrder, order_id
 from riskroute.live.state.trading_state import TradingState, encode_trading_state
-from riskroute.live.venues.simulated import Faults, JournalledVenue, ServedSimulatedVenue, SimulatedMarket
+from riskroute.live.venues.simulated import Faults, JournalledVenue, ServedSimulatedVenue, SimulatedVenueMarket
 from riskroute.routers.registry import make_router, router_parameters
 
 MANNERS = ("before", "in", "after")
@@ -170,7 +171,7 @@ def live(
         while service.engine.state.unsettled and time.monotonic() < end:
             time.sleep(0.001)
         service.engine.flush()
-        if lost := archive_complaint(log, service.engine):
+        if lost := service.engine.failed or archive_complaint(log, service.engine):
             raise RuntimeError(lost)
         return service.engine.state
 
@@ -210,12 +211,14 @@ def _done(call: Callable[[], None]) -> None:
 
 def complaint(folder: Path, log: Log, state: TradingState, symbol: str = "DEMO", stem: str = "live.sqlite") -> str:
     """What is wrong with a log, the journals of its venues, and the state of the service that wrote it."""
-    verify_chain(log)
+    verify_log_chain(log)
     events = [event for _, event in log_events_after(log)]
-    accepted = Counter(event.order.key for event in events if isinstance(event, Accepted))
-    settled = Counter(event.outcome.parent for event in events if isinstance(event, Settled))
+    accepted = Counter(event.order.key for event in events if isinstance(event, AcceptedEvent))
+    settled = Counter(event.outcome.parent for event in events if isinstance(event, SettledEvent))
     if state.unsettled or settled != accepted or set(settled.values()) != {1}:
-        return f"not every order was learned once: {dict(settled)} of {dict(accepted)}"
+        waiting = {name: child.status for name, child in state.children.items() if not child.done}
+        found = f"{dict(settled)} of {dict(accepted)}; open children: {waiting}, unsettled: {list(state.unsettled)}"
+        return f"not every order was learned once: {found}, halted: {state.halted!r}"
     if state.halted or state.orphans or state.overfilled or state.corrections:
         return f"trading went wrong: {state.halted}"
     if encode_trading_state(replay_log(log)) != encode_trading_state(state):
@@ -330,7 +333,7 @@ class FileWorld(World):
     def __init__(self, folder: Path, faults: Faults, seed: int, disk: FaultyDisk) -> None:
         super().__init__(faults=faults, seed=seed, snapshot_every=2_000)
         self.folder, self.disk = folder, disk
-        market = SimulatedMarket(self.books, 1, hidden={"P": 100})
+        market = SimulatedVenueMarket(self.books, 1, hidden={"P": 100})
         self.venues = {
             name: JournalledVenue(name, market, self.clock, faults=faults, seed=seed, journal=folder / f"{name}.jsonl")
             for name in ("A", "B", "P")
@@ -378,9 +381,9 @@ def killing_at(when: int) -> Callable[[int, Operation, Callable[[], None]], None
 def learned(folder: Path) -> dict[str, Any]:
     """What a log says in the end: positions, outcomes, what they taught; and whether it keeps its promises."""
     with SqliteLog(folder / "live.db", "test") as log:
-        verify_chain(log)
+        verify_log_chain(log)
         state, check = replay_log(log), verify_log(log)
-        settled = [event.outcome for _, event in log_events_after(log) if isinstance(event, Settled)]
+        settled = [event.outcome for _, event in log_events_after(log) if isinstance(event, SettledEvent)]
         held = {name: [one.shares, one.cash, one.fees] for name, one in state.positions.items()}
     return {
         "positions": held,

@@ -8,10 +8,13 @@ from live_logs import MemoryLog, MemoryStateStore, MemoryStore
 from riskroute.live.children import child_id
 from riskroute.live.engine import TradingEngine
 from riskroute.live.log.interface import NO_CHAIN, Log, chained, log_entries_of, log_events_after, log_row_events
-from riskroute.live.state.events import Accepted, AnyEvent
-from riskroute.live.state.orders import NANO, ChildOrder, Decision, ExecutionReport, ParentOrder, PoolQuote, VenueQuote
+from riskroute.live.state.amounts import NANO
+from riskroute.live.state.events import AcceptedEvent, AnyEvent
+from riskroute.live.state.execution_reports import ExecutionReport
+from riskroute.live.state.orders import ChildOrder, OrderDecision, ParentOrder
+from riskroute.live.state.quotes import PoolQuote, VenueQuote
 from riskroute.live.state.trading_state import TradingState
-from riskroute.live.venues.simulated import Faults, SimulatedMarket, SimulatedVenue
+from riskroute.live.venues.simulated import Faults, SimulatedVenue, SimulatedVenueMarket
 from riskroute.routers.router import Router
 from riskroute.routers.rules import SweepRule
 
@@ -53,9 +56,9 @@ def child_order(order: ParentOrder, slot: int, quantity: int, place: str = "A", 
     return ChildOrder(symbol=order.symbol, side=order.side, **about, **given)
 
 
-def accepted(order: ParentOrder, *children: ChildOrder, at: int = START) -> Accepted:
-    decision = Decision(parent=order.key, router="test", belief=0, ticket=0, plan={"order": order.key}, at=at)
-    return Accepted(at=at, order=order, decision=decision, children=children)
+def accepted(order: ParentOrder, *children: ChildOrder, at: int = START) -> AcceptedEvent:
+    decision = OrderDecision(parent=order.key, router="test", belief=0, ticket=0, plan={"order": order.key}, at=at)
+    return AcceptedEvent(at=at, order=order, decision=decision, children=children)
 
 
 def report(child: ChildOrder, kind: Any, exec_id: str, **more: Any) -> ExecutionReport:
@@ -90,7 +93,7 @@ class World:
 
     def __init__(self, *, faults: Faults | None = None, seed: int = 0, log: Any = None, **engine: Any) -> None:
         self.clock = Clock()
-        market = SimulatedMarket(self.books, seed, hidden={"P": 100})
+        market = SimulatedVenueMarket(self.books, seed, hidden={"P": 100})
         self.venues = {
             name: SimulatedVenue(name, market, self.clock, faults=faults, seed=seed) for name in ("A", "B", "P")
         }

@@ -31,10 +31,10 @@ from riskroute.live.log.interface import (
     linked_log_rows,
     log_header_of,
     log_header_row,
-    verify_chain,
+    verify_log_chain,
 )
 from riskroute.live.log.sqlite import SqliteLog
-from riskroute.live.log.state_store import SqliteStateStore, StateStore, StoredSnapshot
+from riskroute.live.log.state_store import SqliteStateStore, StateSnapshot, StateStore
 from riskroute.live.state.archive import ARCHIVE_DAYS, ArchivedOrder
 
 
@@ -168,21 +168,21 @@ class MemoryStateStore:
     """A store of snapshots and archived orders in memory: the plain definition of what the others do."""
 
     def __init__(self) -> None:
-        self.kept: list[StoredSnapshot] = []
+        self.kept: list[StateSnapshot] = []
         self.orders: list[ArchivedOrder] = []
         self.term = 0
 
-    def snapshots(self) -> Iterator[StoredSnapshot]:
+    def snapshots(self) -> Iterator[StateSnapshot]:
         return iter(sorted(self.kept, key=lambda one: -one.seq))
 
-    def begin(self, start: StoredSnapshot | None) -> int:
+    def begin(self, start: StateSnapshot | None) -> int:
         seq, archived = (-1, 0) if start is None else (start.seq, start.archived)
         self.kept = [one for one in self.kept if one.seq <= seq]
         self.orders = [one for one in self.orders if one.number <= archived]
         self.term += 1
         return self.term
 
-    def save(self, term: int, snapshot: StoredSnapshot | None, orders: Sequence[ArchivedOrder]) -> None:
+    def save(self, term: int, snapshot: StateSnapshot | None, orders: Sequence[ArchivedOrder]) -> None:
         self._check(term)
         known = {one.number for one in self.orders}
         assert known.isdisjoint(one.number for one in orders), "written twice"
@@ -273,7 +273,7 @@ def live(log: Log, store: StateStore, answered: Callable[[str], None]) -> None:
             if number > 10:  # those that wait in memory may be moved before a snapshot is taken
                 store.save(term, None, orders[:3])
                 orders = orders[3:]
-            store.save(term, StoredSnapshot(head.seq, head.chain, count, 0, b"state" * 100), orders)
+            store.save(term, StateSnapshot(head.seq, head.chain, count, 0, b"state" * 100), orders)
 
 
 def complaint(path: Path, answered: Collection[str]) -> str:
@@ -283,7 +283,7 @@ def complaint(path: Path, answered: Collection[str]) -> str:
         if lost := set(answered) - {row.key for row in rows}:
             return f"{len(lost)} answered entries are lost"
         try:
-            verify_chain(log)
+            verify_log_chain(log)
         except DataError as error:
             return str(error)
         if rows not in _PREFIXES:
@@ -294,7 +294,7 @@ def complaint(path: Path, answered: Collection[str]) -> str:
         numbers = append(log, _PREFIXES[-1])
         if numbers != list(range(1, len(numbers) + 1)):
             return "a second life does not end where the first would have"
-        verify_chain(log)
+        verify_log_chain(log)
     return ""
 
 

@@ -18,10 +18,11 @@ import httpx
 from starlette.applications import Starlette
 
 from live_logs import ENVIRONMENT, MemoryLog, MemoryStore
-from riskroute.live.config import LiveConfig, live_config, token_hash
+from riskroute.live.config import LiveConfig, live_config
 from riskroute.live.http.api import make_api
 from riskroute.live.service import Service
-from riskroute.live.state.orders import NANO
+from riskroute.live.state.amounts import NANO
+from riskroute.live.tokens import token_hash
 
 TOKENS = {name: f"the-token-that-is-good-for-{name}" for name in ("trade", "halt", "read")}
 

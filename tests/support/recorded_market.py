@@ -9,7 +9,7 @@ import numpy as np
 import polars
 
 from riskroute.core.validation import instance_of
-from riskroute.live.state.orders import NANO
+from riskroute.live.state.amounts import NANO
 from riskroute.market.clock import SECOND
 from riskroute.market.price_keys import PRICE_UNITS
 from riskroute.market.queue_fills import ACTION, QueueReplay

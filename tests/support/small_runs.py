@@ -20,6 +20,7 @@ from unittest import mock
 
 from riskroute.cli.app import run_app
 from riskroute.paper.experiments import plan_experiments, reproduce
+from riskroute.routers.risk import CHEAPEST
 from riskroute.simulation.backends import Backend
 from riskroute.simulation.runner import SimulationTask
 from riskroute.study import stresses
@@ -37,6 +38,7 @@ CONFIG = StudyConfig(
     routers=("static", "contextual"),
     surface_orders=12,
     quantities=(2500,),
+    risk=CHEAPEST,  # with a charge for risk a rule would be chosen
     stresses=True,
 )
 WORLDS = (

@@ -1,4 +1,4 @@
-"""The ``riskroute`` command. Thin: parse, call, print."""
+"""The ``riskroute`` command: parse arguments, call the library, print results."""
 
 from __future__ import annotations
 

@@ -43,9 +43,9 @@ def _init_command(
     """
     require_live_command()
     from riskroute.cli.output import say
-    from riskroute.live.config import write_config_template
+    from riskroute.live.config import write_live_config
 
-    tokens = write_config_template(file, mode="shadow" if shadow else "live")
+    tokens = write_live_config(file, mode="shadow" if shadow else "live")
     say(f"wrote {file}")
     say("tokens, shown only once; keep them like passwords:")
     for name, token in tokens.items():
@@ -63,7 +63,7 @@ def _token_command() -> None:
     """
     require_live_command()
     from riskroute.cli.output import say
-    from riskroute.live.config import new_token, token_hash
+    from riskroute.live.tokens import new_token, token_hash
 
     token = new_token()
     say(f"token  {token}")
@@ -178,11 +178,11 @@ def _ask(config: Path, partition: str | None, halt: str | None = None) -> Contro
     """Request the health of the running service over its control socket, or halt it with a reason."""
     require_live_command()
     from riskroute.live.config import read_live_config
-    from riskroute.live.http.control import ask_service
+    from riskroute.live.http.control import ask_control_socket
 
     socket = read_live_config(config, partition=partition).control_socket
     assert socket is not None
-    return ask_service(socket, halt)
+    return ask_control_socket(socket, halt)
 
 
 def _log(path: Path) -> Log:
@@ -196,10 +196,10 @@ def _head(log: Log) -> LogHead:
     """Return the head of a log; warn if the log contradicts a recorded head."""
     from riskroute.cli.output import say
     from riskroute.core.errors import DataError
-    from riskroute.live.log.interface import check_heads
+    from riskroute.live.log.interface import check_log_heads
 
     try:
-        check_heads(log, log.recorded())
+        check_log_heads(log, log.recorded())
     except DataError as error:
         say(f"warning: {error}", err=True)
     return log.head()
@@ -208,13 +208,13 @@ def _head(log: Log) -> LogHead:
 def _named_head(log: Log, text: str) -> LogHead:
     """Return the head given as NUMBER:HASH, or as the HASH of a row alone."""
     from riskroute.core.errors import DataError
-    from riskroute.live.log.interface import parse_head
+    from riskroute.live.log.interface import parse_log_head
 
     if ":" in text:
-        return parse_head(text)
+        return parse_log_head(text)
     for row in log.read(-1):
         if row.chain.hex() == text.lower():
-            return parse_head(f"{row.seq}:{text}")
+            return parse_log_head(f"{row.seq}:{text}")
     raise DataError(f"no row of the log has the hash {text!r}: rows are missing, or were rewritten")
 
 
@@ -243,7 +243,7 @@ def _verify_command(
     from riskroute.cli.output import say, show_status
     from riskroute.core.runtime import machine_type, provenance_versions
     from riskroute.live.config import read_live_config
-    from riskroute.live.log.interface import check_heads, verify_chain
+    from riskroute.live.log.interface import check_log_heads, verify_log_chain
     from riskroute.live.log.recovery import verify_log
     from riskroute.routers.registry import file_router, is_file_router, router_parameters
 
@@ -255,8 +255,8 @@ def _verify_command(
         own = file_router(name) if is_file_router(name) else None
     with _log(log) as opened, show_status("recomputing all decisions"):
         if head is not None:
-            check_heads(opened, [_named_head(opened, head)])
-        end = verify_chain(opened, trusted=accept)
+            check_log_heads(opened, [_named_head(opened, head)])
+        end = verify_log_chain(opened, trusted=accept)
         if accept:
             opened.lease("verify", 0, trusted=True)
         recorded = opened.recorded()

@@ -69,7 +69,10 @@ def _import(
         ),
     ],
     out: Annotated[Path, typer.Option(help="Folder for the recordings.")] = Path("out/books"),
-    symbol: Annotated[list[str] | None, typer.Option(help="Symbol to import; repeat for more.")] = None,
+    symbol: Annotated[
+        list[str] | None,
+        typer.Option(help="Symbol to import, or OLD=NEW to import it under another name; repeat for more."),
+    ] = None,
     depth: Annotated[
         int | None,
         typer.Option(help="Levels per side to keep, at most 50 for ITCH and mbo; default: all, 50 for updates."),
@@ -131,9 +134,10 @@ def _import(
     start, end = _hours("--hours", hours) if hours is not None else (None, None)
     with _named_as_options():
         name, renamed = _venue_names(venue or [])
+        symbols, new_symbols = _symbol_names(symbol or [])
         declared = load_instruments(instruments) if instruments is not None else {}
         reading = ReadingOptions(
-            tuple(symbol or ()), depth, start, end, market_date(date), name, names, zone, lot, renamed, declared
+            *(symbols, depth, start, end, market_date(date), name, names, zone, lot, renamed, declared, new_symbols)
         )
     left_out: list[str] = []
     with _named_as_options(), compilation_timed("market data"), _counting("books") as progress:
@@ -266,6 +270,14 @@ def _venue_names(texts: list[str]) -> tuple[str | None, dict[str, str]]:
     if len(names) < len(pairs):
         raise InputError(f"--venue must rename each venue once, was {', '.join(texts)}")
     return (plain[0] if plain else None), names
+
+
+def _symbol_names(texts: list[str]) -> tuple[tuple[str, ...], dict[str, str]]:
+    """Return the symbols to import, as in the file, and new names by old name, from ``--symbol``."""
+    found = [text.partition("=") for text in texts]
+    if any(not old or (equals and not new) for old, equals, new in found):
+        raise InputError(f"--symbol must be NAME or OLD=NEW, was {', '.join(texts)}")
+    return tuple(old for old, _, _ in found), {old: new for old, equals, new in found if equals}
 
 
 def _save(found: Calibration, json: Path | None, out: Path | None) -> Iterator[Path]:

@@ -61,7 +61,7 @@ def _route(
         str | None, typer.Option(help="Symbol, for routers trained on several; default: the one in the file.")
     ] = None,
     instruments: Annotated[
-        Path | None, typer.Option(help="Instruments by symbol (.toml), of which the one of the symbol is used.")
+        Path | None, typer.Option(help="Instruments by symbol (.toml); the order uses the one with its symbol.")
     ] = None,
     state: Annotated[Path | None, typer.Option(help="Restore the router from this state (.json).")] = None,
     risk: options.Risk = None,
@@ -76,7 +76,7 @@ def _route(
     "pools": {"DARK1": {"fee": "0.001 per share"}}, "instrument": {"symbol": "QVEX", "currency": "USD"}}
 
     Prints the child orders and their cost against the mid, fees included. For a quantity that is posted or sent to
-    pools the cost is a range, since the books do not show how many will fill.
+    pools the cost is a range, since the books do not show how much of it will fill.
     Example:
 
     riskroute route books.json --side buy --quantity 500 --router dark-first+sweep
@@ -165,7 +165,7 @@ def _lines(name: str, decision: Decision) -> list[str]:
         "venue": f"taken at {venue}",
         "post": f"posted at {venue} until the deadline, then swept",
     }
-    lines.append(f"What is unfilled or unassigned is {then[rule]}.")
+    lines.append(f"Any unfilled or unassigned quantity is {then[rule]}.")
     size, mid = instrument.quantity_text(context.shares), instrument.price_text(context.mid)
     order = f"{context.side} {size}{f' of {context.symbol}' if context.symbol else ''} at a mid of {mid}"
 
@@ -374,12 +374,15 @@ def _headroom(
     risk: Annotated[
         list[str] | None,
         typer.Option(
-            help="Risk profile: cheapest, balanced, or kappa in bps per squared bp; repeat for more; default: cheapest, "
-            "balanced and 0.2."
+            help="Risk profile: cheapest, balanced, or kappa in bps per squared bp; repeat for more; default: "
+            "cheapest, balanced and 0.2."
         ),
     ] = None,
     orders: Annotated[int, typer.Option(help="Orders per day.")] = 200,
     fees: options.Fees = None,
+    instruments: options.Instruments = None,
+    protection: options.Protection = None,
+    queue: options.Queue = None,
     seed: options.Seed = 0,
     kept: options.Kept = Path("out/days"),
     json: Annotated[Path | None, typer.Option(help="Write the table to this .json file.")] = None,
@@ -402,11 +405,12 @@ def _headroom(
 
     sizes, waits = tuple(quantity or SIZES), tuple(horizon or HORIZONS)
     risks = tuple(risk_profile("risk", one) for one in risk) if risk else RISKS
-    config, backend, found = BacktestConfig(orders=orders, hours=hours, seed=seed), Backend(), []
+    config = BacktestConfig(orders=orders, hours=hours, seed=seed, protection=protection, queue=queue)
+    backend, found = Backend(), []
     names = market or ["paper", "comparable", "dark"]
     with show_progress(len(names) * len(sizes) * len(waits) * len(risks), "cases") as progress:
         for name in names:
-            ready = _market_days(name, symbol, days, seed, config.clock_hours, kept, fees, backend)
+            ready = _market_days(name, symbol, days, seed, config.clock_hours, kept, fees, backend, instruments)
             found += market_headroom(
                 *(name, ready, config),
                 sizes=sizes,

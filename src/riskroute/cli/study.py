@@ -92,8 +92,8 @@ def _study(
     """Choose a router for orders of a symbol, size and side, and estimate its saving against the best simple rule.
 
     Replays the same days for all routers with common random numbers. Chooses one router on the training days; the test
-    days decide whether it beats the benchmark rule. If not, the answer is this rule. The report also shows where the
-    router loses, the cost of exploration, and the sensitivity to dark-pool assumptions.
+    days decide whether it beats the benchmark rule. If not, the answer is the benchmark rule. The report also shows
+    where the router loses, the cost of exploration, and the sensitivity to dark-pool assumptions.
 
     Writes study.html (one page, works offline), study.json, study.txt, the routing table by state of the book
     (routing.csv, routing.parquet), and the state of the router, which `riskroute route` restores. After Ctrl-C, the

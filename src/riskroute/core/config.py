@@ -60,10 +60,10 @@ def validated_config(model: type[Model], values: dict[str, Any]) -> Model:
 
 
 def config_all_different(name: str, values: list[Any]) -> None:
-    """Raise `InputError` if a value occurs twice."""
+    """Raise `InputError` if a value occurs more than once."""
     twice = [value for value in values if values.count(value) > 1]
     if twice:
-        raise InputError(f"{name} must have different values, found {shown(twice[0])} twice")
+        raise InputError(f"{name} must have different values, found {shown(twice[0])} more than once")
 
 
 def _explained(model: type[BaseModel], error: ValidationError) -> str:
@@ -73,8 +73,8 @@ def _explained(model: type[BaseModel], error: ValidationError) -> str:
     if first["loc"][-1] == "[key]":
         field = f"name in {'.'.join(map(str, first['loc'][:-2]))}"
     if first["type"] == "extra_forbidden":
-        known = f": fields are {', '.join(model.model_fields)}" if len(first["loc"]) == 1 else ""
-        return f"{field} must be left out, was {shown(first['input'])}{known}"
+        known = f"; fields are {', '.join(model.model_fields)}" if len(first["loc"]) == 1 else ""
+        return f"unknown field {field}, was {shown(first['input'])}{known}"
     if first["type"] == "too_short":
         return f"{field} must have at least one value, was []"
     if first["type"] == "missing":

@@ -26,7 +26,7 @@ class InvariantError(RiskrouteError):
 
 
 class DesignError(RiskrouteError):
-    """The solver found no design with the requested tolerance."""
+    """The solver found no design within the requested tolerance."""
 
 
 class NoBooksError(DataError):
@@ -74,7 +74,7 @@ class RefusedError(StateError):
 
 
 class OverloadedError(RefusedError):
-    """An order waited too long for the router; the client may send it again."""
+    """An order waited too long to be routed, or too many requests wait; the client may send it again."""
 
 
 class KeyUsedError(InputError):
@@ -82,11 +82,11 @@ class KeyUsedError(InputError):
 
 
 class HaltedError(RefusedError):
-    """Trading is halted, or the start is not complete."""
+    """Trading is halted, or startup is not complete."""
 
 
 class MalformedRequestError(InputError):
-    """The body of a request is not JSON, or not of the expected form."""
+    """The body of a request is not JSON, or does not have the expected form."""
 
 
 class UnknownOrderError(InputError):

@@ -12,11 +12,12 @@ from riskroute.core.validation import valid_path
 
 
 def writable_folder(name: str, value: Any) -> Path:
-    """Return ``value`` as the path of a folder; raise `InputError` if a file has this path or that of a parent."""
+    """Return ``value`` as the path of a folder; raise `InputError` if the path or one of its parents is a file."""
     folder = valid_path(name, value)
     whole = folder.absolute()
-    if not next(place for place in (whole, *whole.parents) if place.exists()).is_dir():
-        raise InputError(f"{name} must be a folder, was {str(folder)!r}")
+    place = next(place for place in (whole, *whole.parents) if place.exists())
+    if not place.is_dir():
+        raise InputError(f"{name} must be a folder, was {str(folder)!r}: {place} is a file")
     return folder
 
 
@@ -49,7 +50,7 @@ def write_whole(target: Path, write: Any, *, private: bool = False) -> Path:
 def in_file_name(text: str) -> str:
     """Percent-encode all characters of a text except letters, digits, dots and hyphens, for a file name.
 
-    Different texts have different encodings, and so have different lists of texts whose encodings are joined by "_".
+    Different texts have different encodings. So have different lists of texts, joined by "_" after encoding.
     """
     return "".join(
         c if c.isalpha() or c.isdecimal() or c in ".-" else "".join(f"%{b:02X}" for b in c.encode()) for c in text

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import dataclasses
 import datetime as dt
+import json
 import os
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -137,12 +139,12 @@ class Instrument:
 
     @property
     def singular(self) -> str:
-        """What a quantity of 1 is: ``share``, ``contract``, ``BTC``."""
+        """Name of the counted thing in the singular: ``share``, ``contract``, ``BTC``."""
         plural = self.quantity.islower() and self.quantity.endswith("s")
         return self.quantity[:-1] if plural else self.quantity
 
     def order_units(self, quantity: Any, name: str = "quantity", price: float | None = None) -> int:
-        """Return the size of an order in units; refuse one that venues do not accept at a price (default: any).
+        """Return an order's size in units; check lot and minimum and, given a ``price``, the minimum notional value.
 
         >>> Instrument("X", unit="0.001", lot="0.01", quantity="BTC").order_units("0.25")
         250
@@ -223,19 +225,19 @@ class Instrument:
         first = day - dt.timedelta(days=1) if self.hours and opens >= closes else day
         begin, following = (_stamp(first + dt.timedelta(days=k), opens, self.zone) for k in (0, 1))
         end = _stamp(day, closes, self.zone) if self.hours else following
-        # A local time that clocks skip is later than it looks, so a session could reach into the next one.
+        # A local time skipped by a clock change maps to a later instant, so a session could overlap the next one.
         return begin, max(begin, min(end, following))
 
     def session_day(self, stamp: int) -> dt.date:
-        """Return the day of the session that a time (UTC nanoseconds) is in; between sessions, of the next session."""
+        """Return the day of the session that contains ``stamp`` (UTC nanoseconds), or of the next one if none does."""
         day = dt.datetime.fromtimestamp(stamp // _SECOND, ZoneInfo(self.zone)).date()
         return day + dt.timedelta(days=1) if self.hours and stamp >= self.session(day)[1] else day
 
     def session_hours(self, day: dt.date, first: dt.time | None, last: dt.time | None) -> tuple[int, int]:
         """Return local hours of a session day in UTC nanoseconds, cut to the session.
 
-        None stands for the opening or the close. In a session that begins on the day before, times from its opening on
-        are those of that evening. A ``last`` of 00:00 is the midnight after ``first``.
+        Default of ``first``: the opening; of ``last``: the close. In a session that begins on the day before, times at
+        or after the opening are on that day. A ``last`` of 00:00 is the midnight after ``first``.
 
         >>> future = Instrument("ES", zone="UTC", hours="18:00-17:00")
         >>> begin, end = future.session_hours(dt.date(2024, 1, 9), dt.time(20), dt.time(2))
@@ -287,8 +289,21 @@ class Instrument:
         return f"{self.symbol or 'instrument'}: {', '.join(parts)}."
 
 
+def named_after_symbol(one: Instrument) -> Instrument:
+    """Return an instrument with quantity and currency named after a symbol such as BTCUSDT or XBT/USD, else unknown.
+
+    >>> found = named_after_symbol(Instrument("ETH-BTC"))
+    >>> found.quantity, found.currency, named_after_symbol(Instrument("SAP")).currency
+    ('ETH', 'BTC', 'unknown currency')
+    """
+    money = "USDT|USDC|FDUSD|BUSD|TUSD|DAI|USD|EUR|GBP|JPY|BTC|ETH|BNB"
+    pair = re.fullmatch(rf"([A-Z0-9]{{2,10}}?)[-/_]?({money})", one.symbol.upper())
+    counted, currency = pair.groups() if pair else ("units", "unknown currency")
+    return dataclasses.replace(one, quantity=counted, currency=currency)
+
+
 def instrument_from_plain(symbol: str, values: Any, where: str = "") -> Instrument:
-    """Build an instrument from plain values by field name; errors name ``symbol`` and ``where`` the values are from."""
+    """Build an instrument from plain values by field name; errors name ``symbol``, then ``where``, the source."""
     place = f"instrument {symbol}{where}"
     known = [item.name for item in dataclasses.fields(Instrument)]
     if not isinstance(values, Mapping):
@@ -314,7 +329,7 @@ def load_instruments(path: str | os.PathLike[str]) -> dict[str, Instrument]:
 
 
 def decimal_step(values: Any, largest: Decimal = Decimal(1)) -> Decimal:
-    """Return the largest power of ten, from 1e-12 to ``largest``, of which all finite values are multiples.
+    """Return the largest power of ten, from 1e-12 to ``largest``, that divides all finite values.
 
     >>> str(decimal_step([3.0, 0.25])), str(decimal_step([100.0])), str(decimal_step([0.1 + 0.2]))
     ('0.01', '1', '0.1')
@@ -359,7 +374,7 @@ def decimal_text(value: Decimal, separator: str = ",") -> str:
 
 
 def natural_text(quantity: Decimal | float) -> str:
-    """Return a natural quantity without its name.
+    """Format a natural quantity without the name of the counted thing.
 
     >>> natural_text(1000.0), natural_text(0.1 + 0.2)
     ('1,000', '0.3')
@@ -377,7 +392,7 @@ def each_named(instruments: Iterable[Instrument], quantity: float) -> str:
 
 
 def plain_number(value: Decimal) -> int | float:
-    """Return a decimal as the number that JSON shows: an integer if it is one.
+    """Return a decimal as a JSON number: an integer if it is whole, otherwise a float.
 
     >>> plain_number(Decimal("1000")), plain_number(Decimal("0.25"))
     (1000, 0.25)
@@ -419,3 +434,30 @@ def _stamp(day: dt.date, moment: dt.time, zone: str) -> int:
 
 
 SHARES = Instrument()  # default instrument: shares of an unknown symbol, without order protection
+
+
+@lru_cache(4096)
+def instrument_terms(instrument: Instrument) -> str:
+    """Return the terms of an instrument, with which its orders are logged: JSON of the fields without their default."""
+    default, values = Instrument().to_json(), instrument.to_json() | {"symbol": ""}
+    default["lot"] = values["unit"]
+    terms = {name: value for name, value in values.items() if value != default[name]}
+    return json.dumps(terms, separators=(",", ":")) if terms else ""
+
+
+@lru_cache(4096)
+def instrument_from_terms(symbol: str, terms: str) -> Instrument:
+    """Return the instrument of a symbol with these terms."""
+    return Instrument(symbol, **json.loads(terms or "{}"))
+
+
+def natural_quantity(instrument: Instrument, units: int) -> Decimal:
+    """Return a number of units as a natural quantity, without trailing zeros or an exponent above 0.
+
+    Examples
+    --------
+    >>> natural_quantity(Instrument(unit=10), 3), natural_quantity(Instrument(unit="0.01"), 30)
+    (Decimal('30'), Decimal('0.3'))
+    """
+    quantity = (units * instrument.unit).normalize()
+    return quantity if quantity.as_tuple().exponent <= 0 else Decimal(int(quantity))  # type: ignore[operator]  # finite

@@ -1,9 +1,9 @@
 """Conversion of records to plain JSON values and back, with type checks.
 
 A record is a frozen dataclass or a msgspec struct. Its fields may be numbers, strings, dates, tuples, lists,
-dictionaries, NumPy arrays, records, and unions of these. A tuple becomes a list, a date and a decimal text, an array
-``{"array": nested lists, "dtype": ..., "shape": ...}``, since nested lists do not give the shape of an empty array.
-Floats are exact. NaN and infinities remain floats, which Python's `json` writes and reads.
+dictionaries, NumPy arrays, records, and unions of these. Tuples become lists; dates and decimals become strings. An
+array becomes ``{"array": nested lists, "dtype": ..., "shape": ...}``: lists do not give the shape of an empty array.
+Floats are restored exactly. NaN and infinities remain floats, which Python's `json` writes and reads.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import math
 import re
 from collections.abc import Mapping
 from decimal import Decimal
+from functools import lru_cache
 from typing import Annotated, Any, TypeVar, get_args, get_origin
 
 import msgspec
@@ -23,7 +24,7 @@ from riskroute.core.errors import DataError, InputError
 from riskroute.core.text import shown
 from riskroute.core.validation import exact_array
 
-Record = TypeVar("Record")
+_Kind = TypeVar("_Kind")
 
 # numbers whose range `from_plain` checks
 NonNegative = Annotated[float, msgspec.Meta(ge=0)]
@@ -36,7 +37,7 @@ def to_plain(value: Any) -> Any:
     return _tuples_as_lists(msgspec.to_builtins(value, enc_hook=_encode, builtin_types=(Decimal,)))
 
 
-def from_plain(kind: type[Record], value: Any, what: str = "the record") -> Record:
+def from_plain(kind: type[_Kind], value: Any, what: str = "the record") -> _Kind:
     """Return a record of type ``kind`` from plain values; errors name the path and the expected type.
 
     Fields with a default may be missing; unknown fields raise `DataError`. ``what`` names the whole value in errors.
@@ -75,8 +76,8 @@ def _explain(error: msgspec.ValidationError, value: Any, what: str) -> str:
         return f"{path or what} must be {expected}, was {_value_at(value, path, found[2])}"
     if found := re.fullmatch(r"Expected `(int|float)` ([<>]=?) (.+)", text):
         return f"{path or what} must be {found[2]} {float(found[3]):g}, was {_value_at(value, path, 'number')}"
-    if found := re.fullmatch(r"Expected `array` of length [<>]= (\d+)", text):
-        return f"{path or what} must have {found[1]} values"
+    if found := re.fullmatch(r"Expected `array` of length ([<>])= (\d+)", text):
+        return f"{path or what} must have at {'least' if found[1] == '>' else 'most'} {found[2]} values"
     return f"{path}: {text}" if path else text
 
 
@@ -92,7 +93,7 @@ _EXPECTED = {
 
 
 def _value_at(value: Any, path: str, type_name: str) -> str:
-    """Return the entry at a path such as ``orders[0].shares`` as text; its type if the path has an unknown key."""
+    """Return the entry at a path such as ``orders[0].shares`` as text, or its type if the path has an unknown key."""
     for name, index in re.findall(r"(\w+)|\[(\d+|\.\.\.)\]", path):
         if index == "..." or (name and not isinstance(value, Mapping)):
             return f"of type {type_name}"
@@ -123,7 +124,7 @@ def _decode(kind: Any, value: Any) -> NDArray[Any]:
     if (get_origin(kind) or kind) is not np.ndarray:
         raise NotImplementedError(f"cannot deserialise {kind}")
     if not isinstance(value, dict) or value.keys() != {"array", "dtype", "shape"}:
-        raise InputError(f"an array must have array, dtype and shape, was {shown(value)}")
+        raise InputError(f"an array must have the fields array, dtype and shape, was {shown(value)}")
     annotated = get_args(get_args(kind)[1])[0] if get_args(kind) else Any
     types = {name: getattr(np, name) for name in ("int64", "float64")} | {"bool": np.bool_}
     dtype = types.get(value["dtype"]) if isinstance(value["dtype"], str) else None
@@ -138,7 +139,7 @@ def _decode(kind: Any, value: Any) -> NDArray[Any]:
     if dtype is np.bool_:
         flags = np.asarray(value["array"])
         if flags.dtype != np.bool_ or list(flags.shape) != shape:
-            raise InputError(f"array must be true or false in shape {shape}, was {shown(value['array'])}")
+            raise InputError(f"array must be booleans of shape {shape}, was {shown(value['array'])}")
         return flags
     return exact_array("array", value["array"], dtype, tuple(shape))
 
@@ -157,3 +158,34 @@ def _refuse_unknown_fields(record: Any, plain: Any, path: str, what: str) -> Non
     elif isinstance(record, list | tuple):
         for place, (item, part) in enumerate(zip(record, plain, strict=True)):
             _refuse_unknown_fields(item, part, f"{path}[{place}]", what)
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
+    """Base class of all records, which the garbage collector skips because they have no reference cycles."""
+
+
+def encode_record(value: Any) -> bytes:
+    """Encode records as msgpack, or as JSON if a number exceeds 64 bits, which msgpack cannot hold.
+
+    Examples
+    --------
+    >>> encode_record([2**64]), decode_record(encode_record([2**64]), list[int])
+    (b'[18446744073709551616]', [18446744073709551616])
+    """
+    try:
+        return msgspec.msgpack.encode(value)
+    except OverflowError:
+        return msgspec.json.encode(value)
+
+
+def decode_record(body: bytes, kind: type[_Kind]) -> _Kind:
+    """Decode what `encode_record` encoded; raise `msgspec.MsgspecError` if that fails."""
+    msgpack, json = _decoders(kind)  # type: ignore[arg-type]  # types are hashable
+    # in msgpack, these bytes are integers, never records or lists
+    found: _Kind = (json if body[:1] in (b"{", b"[") else msgpack).decode(body)
+    return found
+
+
+@lru_cache
+def _decoders(kind: Any) -> tuple[msgspec.msgpack.Decoder[Any], msgspec.json.Decoder[Any]]:
+    return msgspec.msgpack.Decoder(kind), msgspec.json.Decoder(kind)

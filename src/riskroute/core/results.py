@@ -28,7 +28,7 @@ class PolicyResult:
     """Regret of one policy in R runs, recorded at C checkpoints.
 
     ``regret``, ``pseudo_regret`` and ``luck`` have shape ``(R, C)``. ``recommended`` lists the action that each run
-    recommended at its end. ``exploration`` ``(R,)`` counts the rounds that played another action; if action sets
+    recommended at its end. ``exploration`` ``(R,)`` counts the rounds that played any other action; if action sets
     change, only rounds with the last set count. ``seconds`` is the total time of all runs, without compilation.
     """
 
@@ -100,9 +100,9 @@ class PolicyResult:
         }
 
     def digest(self, best: Any) -> dict[str, Any]:
-        """Return the summary without single runs and seconds, plus statistics of the final regret.
+        """Return the summary without per-run values and seconds, plus statistics of the final regret.
 
-        One of them is the fraction of runs that recommended ``best``, the optimal action.
+        ``found_best`` is the fraction of runs that recommended ``best``, the optimal action.
         """
         full, per_run = self.summary(), ("exploration", "recommended", "seconds")
         ends = self.steady_regret[:, -1]
@@ -123,8 +123,7 @@ class PolicyResult:
 class SimulationResult:
     """Regret of several policies on one problem.
 
-    ``config`` describes the simulation completely. ``best`` is the optimal action; if it changes, that of the last
-    round.
+    ``config`` describes the simulation completely. ``best`` is the optimal action of the last round.
     """
 
     config: dict[str, Any]
@@ -147,8 +146,8 @@ class SimulationResult:
     def table(self) -> TextTable:
         """Return the table of final results, smallest mean regret first.
 
-        *elsewhere* is the fraction of rounds that played another action than the finally recommended one. *found best*
-        is the fraction of runs that recommended the best action. *runs* is shown if it differs between policies.
+        *elsewhere* is the fraction of rounds that played an action other than the final recommendation. *found best* is
+        the fraction of runs that recommended the best action. *runs* is shown if it differs between policies.
         """
         differ = len({one.runs for one in self.policies.values()}) > 1
         header = ["policy", "regret", "s.e.", "5 % .. 95 %", "elsewhere", "found best", *["runs"] * differ, "seconds"]
@@ -183,7 +182,7 @@ class SimulationResult:
         }
 
     def digest(self) -> dict[str, Any]:
-        """Return the summary without single runs and seconds, plus statistics of the final regret of every policy."""
+        """Return the summary without per-run values and seconds, plus statistics of every policy's final regret."""
         return {
             "config": to_plain(self.config),
             "best": self.best,

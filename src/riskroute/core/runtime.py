@@ -33,7 +33,7 @@ def _version_of(package: str) -> str:
 
 @cache
 def machine_type() -> str:
-    """Return operating system, architecture and processor; where these agree, so do the last bits of sums."""
+    """Return operating system, architecture and processor; machines of one type round sums identically."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
@@ -111,7 +111,7 @@ def compilation_timed(subject: str) -> Iterator[Callable[[], float]]:
 
 
 def compilation_seconds() -> float:
-    """Return the seconds that this process has spent compiling and loading kernels since this was first called."""
+    """Return the seconds that this process has spent compiling and loading kernels since the first call."""
     return float(_compilation_clock().seconds)
 
 

@@ -60,15 +60,15 @@ def seeding_hash(value: Any, digits: int = 16, *, coarse: bool = False) -> str:
 
 
 def seeding_digest(matrix: Floats) -> str:
-    """Hash a matrix ``(n, d)`` whose columns are first rounded to a grid of about 2^-32 of their largest entry."""
+    """Hash a matrix ``(n, d)`` after rounding every column to a grid of about 2^-32 times its largest entry."""
     largest = np.abs(matrix).max(axis=0, initial=0.0)
-    exponent = np.frexp(largest * (1 + 1e-9))[1]  # numbers just below a power of two get the exponent of those above it
+    exponent = np.frexp(largest * (1 + 1e-9))[1]  # numbers just below a power of two get the exponent above it
     steps = np.rint(np.ldexp(matrix, -exponent) * 2.0**32).astype("<i8")
     return hashlib.sha256(steps.tobytes() + exponent.astype("<i4").tobytes()).hexdigest()[:16]
 
 
 def seeded_generator(seed: int | np.random.SeedSequence | None) -> np.random.Generator:
-    """Return a generator with a seed; for None, its draws are unpredictable."""
+    """Return a generator with the given seed; if it is None, draws are unpredictable."""
     try:
         return np.random.default_rng(seed)
     except (TypeError, ValueError):

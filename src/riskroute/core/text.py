@@ -89,7 +89,7 @@ def fixed_text(value: float | None, digits: int = 2, *, signed: bool = False) ->
 
 
 def rounds_to_zero(value: float, digits: int = 2) -> bool:
-    """Return whether a number rounds to zero with the given decimals."""
+    """Return whether a number rounds to zero at ``digits`` decimals."""
     return not fixed_text(value, digits).strip("0.")
 
 
@@ -105,7 +105,7 @@ def money_text(value: float | None, currency: str) -> str:
         return "-"
     size = abs(value)
     digits = 2 if size >= 1 else 3
-    if 1e-9 < size < 1e-3:  # smaller ones are rounding errors
+    if 1e-9 < size < 1e-3:  # smaller amounts are rounding errors
         digits = 1 - math.floor(math.log10(size))  # two significant digits
     return f"{fixed_text(value, digits)} {currency}"
 

@@ -135,7 +135,7 @@ def finite_array(
 
 
 def exact_array(name: str, value: Any, dtype: type[np.generic], shape: tuple[int | None, ...]) -> NDArray[Any]:
-    """Return ``value`` as an array of ``dtype`` (int64 or float64) and ``shape``, in which None is any length.
+    """Return ``value`` as an array of ``dtype`` (int64 or float64) and ``shape``, in which None matches any length.
 
     An array of this dtype and shape is returned unchanged. Signed integers are converted to int64, numbers to float64.
     """
@@ -235,14 +235,15 @@ def one_of(name: str, value: Any, choices: tuple[str, ...]) -> str:
 
 def valid_name_rule(longest: int = 64, marks: str = MARKS) -> str:
     """Return a description of the names that `is_valid_name` accepts, for errors."""
-    return f"a name of up to {longest} letters, digits, spaces or {marks} that begins with a letter or digit"
+    begins = "begins with a letter or digit and does not end with a space"
+    return f"a name of up to {longest} letters, digits, spaces or {marks} that {begins}"
 
 
 def is_valid_name(value: Any, *, longest: int = 64, marks: str = MARKS) -> bool:
     """Return whether a value is a valid name of a venue, pool, symbol or policy; letters of any script are valid.
 
-    A name has at most ``longest`` characters: letters, digits, spaces and ``marks``. Pages, tables and file names
-    contain names.
+    A name has at most ``longest`` characters: letters, digits, spaces and ``marks``. It begins with a letter or digit
+    and does not end with a space, since pages, tables and file names contain it.
     """
     if not isinstance(value, str) or not 0 < len(value) <= longest or value != value.rstrip():
         return False

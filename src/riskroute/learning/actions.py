@@ -2,7 +2,7 @@
 
 Most policies do not need a matrix with the features of every action. They ask their action set for the features of
 given actions, the best action under a linear score, a G-optimal design, and the actions near the best. `Actions`
-answers from a matrix. Sets too large to list compute the same answers without one, so policies do not depend on the
+answers from a matrix. Sets too large to list compute the same answers without it, so policies do not depend on the
 kind of set.
 """
 
@@ -151,8 +151,8 @@ class ActionSet(ABC):
     dim : int
         Length of a feature vector.
     coordinates : int
-        Number of free coordinates of the features: `dim`, or fewer if the features are functions of fewer numbers
-        (those of a split are functions of one number per slot).
+        Number of free coordinates of the features: `dim`, or fewer if the features are functions of fewer numbers (a
+        split's features are functions of one number per slot).
     """
 
     dim: int
@@ -400,5 +400,6 @@ def _check_small(features: Floats) -> None:
     small = np.flatnonzero((size > 0) & (size < 1 / LARGEST))
     if len(small):
         raise InputError(
-            f"columns of features must be 0 or reach {1 / LARGEST:g}, was up to {size[small[0]]:g} in column {small[0]}"
+            f"columns of features must be 0 or have an entry of at least {1 / LARGEST:g} in magnitude, "
+            f"had at most {size[small[0]]:g} in column {small[0]}"
         )

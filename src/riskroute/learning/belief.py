@@ -24,7 +24,7 @@ LEAST_VARIANCE = 0.1  # floor on the variance of any action, as a fraction of th
 
 @dataclass(frozen=True, eq=False)
 class Belief:
-    """Gaussian posterior of the coefficients of the mean and of those of the variance.
+    """Gaussian posterior of the coefficients of mean and variance, which are independent of each other.
 
     Attributes
     ----------
@@ -64,7 +64,7 @@ class Belief:
         return self.var_coef - valid_magnitude("risk_tolerance", risk_tolerance, smallest=0) * self.mean_coef
 
     def score_covariance(self, risk_tolerance: float) -> Matrix:
-        """Return the covariance of the score's coefficients; both coefficient vectors are independent a posteriori."""
+        """Return the covariance of the score's coefficients; mean and variance are independent a posteriori."""
         tolerance = valid_magnitude("risk_tolerance", risk_tolerance, smallest=0)
         return np.asarray(self.var_covariance + tolerance * tolerance * self.mean_covariance)
 

@@ -66,7 +66,7 @@ def fit_belief(
 
 
 def fit_vague_information(features: Matrix, weights: Vector, rewards: float) -> Matrix:
-    """Return the information of ``rewards`` unit-variance rewards: design features ``(n, dim)``, weights ``(n,)``."""
+    """Return the information of ``rewards`` unit-variance rewards, allocated to the rows of ``features`` by weight."""
     features = finite_array("features", features, ndim=2)
     information: Matrix = rewards * (features * weights[:, None]).T @ features
     size = float(np.trace(information)) / len(information)
@@ -121,8 +121,8 @@ def _fit_numpy(
 def _typical_variance(
     squares: float, freedom: float, prior: float, base_variance: float, size: float, unit: float
 ) -> float:
-    """Return squared errors per degree of freedom; if that is unreliable, the first positive of the other arguments."""
-    # degrees of freedom below which the typical variance is not estimated
+    """Return squared errors per degree of freedom or, if unreliable, the first positive one of the other arguments."""
+    # fewer degrees of freedom are too few for an estimate
     found = squares / freedom if freedom > 0.5 else 0.0
     # squared errors below this fraction of squared rewards are rounding errors
     found = found if found > 1e-20 * size else 0.0
@@ -163,7 +163,7 @@ def _squared_errors(
 def _average_square(
     observations: Observations, values: Vector, noise: float = 0.0, add: Callable[[Vector], float] = np.sum
 ) -> float:
-    """Return the average square over rows minus the part due to the noise of the rewards; zero if negative."""
+    """Return the average square of ``values``, one per row, minus the part due to noise; zero if negative."""
     if len(observations) == 0:
         return 0.0
     counts, weights = observations.counts, np.minimum(observations.counts, 1.0)
@@ -299,7 +299,7 @@ def _solve_kernel(
     coef: Vector,
     fitted: Vector,
 ) -> bool:
-    """Write posterior precision, its Cholesky factor and the mean, like `_solve`; return False without a factor."""
+    """Write posterior precision, its Cholesky factor and the mean, like `_solve`; return False if it has no factor."""
     dim, n = len(center), len(weights)
     flat = np.zeros(pairs.shape[1])
     for i in range(0, n, 2):  # two rows at a time; `pairs` ends with a row of zeros
@@ -384,7 +384,7 @@ def _squared_errors_kernel(
 
 
 PRIOR_SURPRISE = 3.0  # standard deviations by which the squared distance from the prior may exceed its expectation
-_TAILS = 2.0  # assumed ratio of the variance of squared residuals to that under Gaussian rewards
+_TAILS = 2.0  # assumed variance of squared residuals, relative to their variance under Gaussian rewards
 
 
 def temper_prior(
@@ -430,8 +430,8 @@ def _temper_factor_numpy(
 
 def _largest_factor(length: Callable[[float], float], dim: int, surprise: float) -> float:
     """Return the largest factor, at most 1, at which the down-weighted prior is consistent with the rewards."""
-    # `length(factor)` is the squared length of the rewards' score in the inverse of the joint information. The squared
-    # distance from the prior is `length(0) - length(factor)`, which increases with the factor.
+    # `length(f)` is `s' (I + f P)^-1 s`: `s` is the rewards' score at the prior mean, `I` their information, `P` the
+    # prior precision. The squared distance from the prior is `length(0) - length(f)`, which increases with `f`.
     allowed = dim + surprise * math.sqrt(2 * dim)
     alone = length(0.0)
     if math.isnan(alone) or alone - length(1.0) <= allowed:

@@ -79,7 +79,7 @@ def least_squares(
     base_variance : float
         The known constant omega in the variance.
     ridge : float
-        Ridge penalty lambda; 0 gives RISE's estimators, a positive value those of RISE++.
+        Ridge penalty lambda: 0 in RISE, positive in RISE++.
     corrected : bool
         Divide the squared residuals by one minus their leverage. The default is the paper's variance estimate, which is
         biased low: it uses the residuals of a mean fitted to the same rewards.
@@ -124,8 +124,7 @@ def _residuals(features: Matrix, tallies: Tallies, mean_coef: Vector, solver: _S
     spread = tallies.spreads / tallies.counts + (tallies.means - features @ mean_coef) ** 2
     if solver is None:
         return spread, np.ones(len(spread), dtype=bool)
-    # Residuals of actions with leverage near one carry no information. The ridge would hide that the leverage is so
-    # high.
+    # Residuals of actions with leverage near one carry no information. The ridge would hide such a leverage.
     seen = solver.leverages(regularised=False) < 1 - 1e-2
     free = 1 - solver.leverages()
     return np.where(seen, spread / np.where(seen, free, 1.0), 0.0), seen

@@ -39,8 +39,8 @@ class Hazards:
     Parameters
     ----------
     edges : sequence of int
-        The last unit of every bin, ``0 < k_1 < .. < k_B``: bin ``b`` holds the units ``k_{b-1} + 1 .. k_b``. Start
-        with 1 if ``V`` is often zero.
+        The last unit of every bin, ``0 < k_1 < .. < k_B``: bin ``b`` holds the units ``k_{b-1} + 1 .. k_b``. Choose
+        ``k_1 = 1`` if ``V`` is often zero.
     alpha, beta : float or sequence of float
         Beta prior: pseudo-counts of events and of units survived, one number for all bins or one per bin.
 
@@ -86,14 +86,14 @@ class Hazards:
 
     @classmethod
     def from_tails(cls, edges: Sequence[int] | Integers, tails: Sequence[float] | Vector, strength: float) -> Self:
-        """Return a prior with the given tails, which weighs in each bin as much as ``strength`` trials that reach it.
+        """Return a prior with the given tails; in each bin it weighs as much as ``strength`` trials that reach the bin.
 
         ``tails`` ``(B,)`` are the prior ``P(V >= k_b)`` at the edges: between 0 and 1, strictly decreasing.
         """
         ends = hazard_edges(edges)
         given = np.concatenate([[1.0], finite_array("tails", tails, ndim=1, length=len(ends))])
         if not (given[-1] > 0 and (np.diff(given) < 0).all()):
-            raise InputError("tails must be between 0 and 1 and strictly decreasing")
+            raise InputError(f"tails must be between 0 and 1 and strictly decreasing, was {given[1:].tolist()[:6]}")
         width = np.diff(ends, prepend=0)
         chance = 1 - given[1:] / given[:-1]
         hazard = 1 - (1 - chance) ** (1 / width)
@@ -104,7 +104,7 @@ class Hazards:
         return f"Hazards({len(self.edges)} bins up to {self.edges[-1]}, {self.trials:g} trials)"
 
     def add(self, tried: int, reached: int, weight: float = 1.0) -> None:
-        """Add a trial for ``tried`` units that reached ``reached`` of them, with weight ``weight``.
+        """Add a trial of weight ``weight`` that reached ``reached`` of ``tried`` units.
 
         A trial with ``reached == tried`` is censored. Units beyond the last edge are ignored.
         """
@@ -136,7 +136,7 @@ class Hazards:
     def borrowed(self, others: Sequence[Hazards], most: float) -> Self:
         """Return this belief plus the observations of ``others``, down-weighted to at most ``most`` trials in total.
 
-        Partial pooling: a belief with few trials of its own borrows those of similar ones.
+        Partial pooling: a belief with few trials of its own borrows trials from similar beliefs.
         """
         others = valid_list("others", others, Hazards, "Hazards")
         there = sum(other.trials for other in others)

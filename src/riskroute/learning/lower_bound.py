@@ -5,8 +5,8 @@ Gaussian rewards, means and variances linear in the features, positive variances
 problem from every *alternative* in which another action is best. Plays of the best action carry no information about
 alternatives that leave its distribution unchanged, so other actions must be played. Action ``a`` must be played about
 ``plays[a] * log(T)`` times, where for every alternative the sum of ``plays[a] * KL[a]`` is at least one; ``KL[a]`` is
-the Kullback-Leibler divergence of the action's rewards from those of the alternative. A play costs the action's gap
-plus the squared difference between its mean and the best action's, since switching adds to the variance of the path.
+the Kullback-Leibler divergence of the action's rewards from its rewards under the alternative. A play costs the
+action's gap plus the squared difference of its mean and the best action's, as switching adds to the path's variance.
 The cheapest ``plays`` give the smallest slope of regret against ``log(T)``.
 
 Plays and alternatives form a two-player zero-sum game. Weights on *any* alternatives prove a lower bound,
@@ -14,7 +14,7 @@ Plays and alternatives form a two-player zero-sum game. Weights on *any* alterna
     ``slope >= 1 / max over a of (sum over k of weights[k] * KL[k, a]) / cost[a]``,
 
 where ``KL[k, a]`` is the divergence for alternative ``k``. `LowerBound.certified_slope` computes this bound from the
-alternatives alone. Column generation finds the alternatives: each iteration adds those of smallest divergence under the
+alternatives alone. Column generation finds them: each iteration adds the alternatives of smallest divergence under the
 current plays.
 
 References
@@ -85,15 +85,17 @@ class LowerBound:
             raise InputError("mean_coefs and var_coefs must leave mean and variance of the best action unchanged")
         if np.any(np.delete(changes, game.best, axis=1).min(axis=1) > 1e-9 * scale):
             raise InputError("mean_coefs and var_coefs must make another action tie with the best one")
-        if np.any(game.variances + moved[1] <= 0) or np.any(self.weights < 0):
-            raise InputError("var_coefs must give positive variances, and weights must not be negative")
+        if np.any(game.variances + moved[1] <= 0):
+            raise InputError("var_coefs must give positive variances")
+        if np.any(self.weights < 0):
+            raise InputError(f"weights must not be negative, was {self.weights.min():g}")
         divergence = self.weights @ _divergence(game.variances, *moved) / self.weights.sum()
         others = np.arange(len(game.costs)) != game.best
         return float(1 / np.max(divergence[others] / game.costs[others]))
 
 
 def lower_bound(problem: Problem, *, tolerance: float = 0.01) -> LowerBound:
-    """Return the smallest slope of regret against ``log(T)`` of any consistent policy on a problem.
+    """Return a lower bound on the slope of regret against ``log(T)`` for every consistent policy on a problem.
 
     Parameters
     ----------
@@ -143,7 +145,7 @@ class _Game:
 
 
 def _divergence(variances: Vector, means: Floats, shifts: Floats) -> Floats:
-    """Return the Kullback-Leibler divergences of Gaussian rewards from those with shifted means and variances."""
+    """Return the Kullback-Leibler divergences of Gaussian rewards from rewards with shifted means and variances."""
     others = variances + shifts
     return np.asarray(((variances + means**2) / others - 1 + np.log(others / variances)) / 2)
 

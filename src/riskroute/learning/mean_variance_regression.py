@@ -426,7 +426,7 @@ class MeanVarianceRegression:
     def borrowed(self, others: Sequence[MeanVarianceRegression], most: float) -> Self:
         """Return this regression plus the rows of ``others``, down-weighted to at most ``most`` rounds (see `seen`).
 
-        Partial pooling: a regression with few rows of its own borrows those of regressions on the same features.
+        Partial pooling: a regression with few rows of its own borrows rows from regressions on the same features.
         """
         family: list[MeanVarianceRegression] = [self, *others]
         sizes = {(len(one.prior.mean_coef), len(one.prior.var_coef)) for one in family}

@@ -20,9 +20,9 @@ Columns = tuple[Matrix, Vector, Vector, Vector, Vector]  # features, counts, mea
 class Observations:
     """One row per feature vector: count, mean and sum of squared deviations of its rewards.
 
-    Counts are fractional if rewards are discounted. ``free`` holds the degrees of freedom of the squared deviations, so
-    that ``spreads / free`` estimates the variance: the count minus one if every reward has weight one, and ``sum(w) -
-    sum(w^2) / sum(w)`` for rewards with weights ``w``.
+    Counts are fractional if rewards are discounted. ``free`` holds the degrees of freedom of the squared deviations:
+    ``sum(w) - sum(w^2) / sum(w)`` for rewards of weights ``w``, which is the count minus one if all weights are one.
+    ``spreads / free`` estimates the variance.
     """
 
     features: Matrix

@@ -15,7 +15,7 @@ from riskroute.learning.design.rounding import round_exact_counts
 from riskroute.learning.tally import ActionBatch, tally_handles
 
 LONGEST_HORIZON = 10**12  # rounds; counts up to here are exact in floating point
-MOST_DRAWS = 10**6  # most posterior draws per plan; they are held in memory
+MOST_DRAWS = 10**6  # maximum posterior draws per plan, which are held in memory
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -36,7 +36,7 @@ def memory(default: Any = None, check: Check | None = None) -> Any:
 
     The field's annotation determines how a saved value is restored. It may consist of numbers, strings, arrays, tuples,
     lists, dictionaries and dataclasses of this package. ``check(name, value, policy)`` raises `InputError` for an
-    invalid value in a restored state; if the value is a list, it is called for each item.
+    invalid value in a restored state; for a list, it is called once per item.
     """
     metadata = {"memory": True, "check": check}
     return dataclasses.field(init=False, repr=False, compare=False, default=default, metadata=metadata)
@@ -154,7 +154,8 @@ class Policy(ABC):
         if not (math.isfinite(size) and math.isfinite(spread) and tallies.spreads.min() >= 0):
             raise InputError("tallies must have finite means and finite, non-negative spreads")
         if max(size, math.sqrt(spread / plan.rounds)) > LARGEST:
-            raise InputError(f"rewards must be at most {LARGEST:g} in magnitude, had means up to {size:g}")
+            had = f"means up to {size:g} and spreads up to {spread:g}"
+            raise InputError(f"rewards must be at most {LARGEST:g} in magnitude, had {had}")
         if self.partial:
             raise StateError("the current plan is played round by round: finish it with update()")
         self._finish(tallies)
@@ -163,7 +164,7 @@ class Policy(ABC):
         """End the current plan and learn from the rounds actually played, if any.
 
         `learn` and `update` require exactly the planned rounds. If decisions are concurrent, rewards may arrive late or
-        never, or belong to other actions than planned; see `riskroute.learning.tickets`.
+        never, or belong to actions other than the planned ones; see `riskroute.learning.tickets`.
         """
         if self.partial:
             raise StateError("the current plan is played round by round: finish it with update()")
@@ -171,9 +172,9 @@ class Policy(ABC):
             self.pending = None
             return
         instance_of("tallies", tallies, Tallies, "Tallies")
-        rounds = tallies.rounds if len(tallies) and tallies.counts.min() > 0 else 0
-        if not 1 <= rounds <= self.remaining:
-            raise InputError(f"rounds of tallies must be from 1 to {self.remaining}, was {rounds}")
+        if not (len(tallies) and tallies.counts.min() > 0 and tallies.rounds <= self.remaining):
+            was = tallies.counts.tolist()[:6]
+            raise InputError(f"counts of tallies must be positive and sum to at most {self.remaining}, was {was}")
         if not self.setting.actions.contains(tallies.actions).all():
             raise InputError("actions of tallies must be members of the action set")
         self._finish(tallies)
@@ -306,7 +307,7 @@ class Policy(ABC):
         return policy
 
     def _check_partial(self) -> None:
-        """Raise `InputError` unless the tallies are those of the first plan entries, all complete except the last."""
+        """Raise `InputError` unless the tallies match the first plan entries, all complete except the last."""
         planned = [] if self.pending is None else self.pending.counts.tolist()
         if len(self.partial) > len(planned):
             raise InputError(f"partial must have at most {len(planned)} entries, had {len(self.partial)}")

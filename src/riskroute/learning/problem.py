@@ -43,8 +43,8 @@ class Problem:
     risk_tolerance : float
         Weight of the mean, the paper's rho; at 0 only the variance matters.
     check_norms : bool
-        Require these three norms to be within their bounds. Beyond them the constants of the paper's regret bounds do
-        not apply, but every policy runs. Variances must be non-negative in either case.
+        Require these norm bounds. Beyond them, the constants of the paper's regret bounds do not apply, but every
+        policy runs. Variances must be non-negative in either case.
 
     Examples
     --------
@@ -149,7 +149,7 @@ class Problem:
         return self.variances(actions) - self.risk_tolerance * self.means(actions)
 
     def gaps(self, actions: Integers | None = None) -> Floats:
-        """Return the mean-variances of a batch of actions (default: all) minus that of the best action, ``(n,)``."""
+        """Return the mean-variances of a batch of actions (default: all) minus the best action's, ``(n,)``."""
         chosen = self.actions.listed().handles if actions is None else actions
         return self.mean_variances(chosen) - self.mean_variances(as_batch(self.best))
 

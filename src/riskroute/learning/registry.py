@@ -37,7 +37,7 @@ POLICIES: dict[str, type[Policy]] = {
     )
 }
 
-BASELINES = (Greedy.name, Uniform.name, Oracle.name)  # reference points for comparisons, not for use
+BASELINES = (Greedy.name, Uniform.name, Oracle.name)  # for comparisons only
 
 
 def make_policy(name: str, **parameters: Any) -> Policy:

@@ -41,7 +41,7 @@ class RegretBlocks(NamedTuple):
     reward_spreads: Vector  # sums of squared deviations from `reward_means`
     true_means: Vector
     true_variances: Vector
-    gaps: Vector  # mean-variance minus that of the best action
+    gaps: Vector  # mean-variance minus the best action's
 
 
 def block_regret_curves(
@@ -50,8 +50,8 @@ def block_regret_curves(
     """Return path mean-variance, pseudo-regret and luck at checkpoints, ``(C,)`` each.
 
     Checkpoints ascend, each at the end of a block. Pseudo-regret is the sum over rounds ``t`` of the gap and a
-    switching cost: the sum of squared differences between the true means of this and all earlier rounds, over ``t``.
-    Within a block this sum is constant, so the block's switching cost is the sum times a difference of harmonic
+    switching cost: the sum of squared differences between the true means of this and each earlier round, divided by
+    ``t``. Within a block this sum is constant, so the block's switching cost is the sum times a difference of harmonic
     numbers.
 
     Luck is a control variate, the part of the path's mean-variance that is due to noise. Around a constant ``c`` the
@@ -83,7 +83,7 @@ def _block_curves(
     count, mean, spread = 0.0, 0.0, 0.0  # tally of the rewards so far
     level, apart = 0.0, 0.0  # mean and summed squared deviations of the true means so far
     loss = 0.0
-    chance, noise = 0.0, 0.0  # luck at the last anchor; summed noise, which converts luck to another anchor
+    chance, noise = 0.0, 0.0  # luck around the last anchor; summed noise, which converts it to other anchors
     reached = 0
     for i in range(len(counts)):
         n = float(counts[i])

@@ -127,14 +127,17 @@ def _check_observations(name: str, value: Observations, policy: Policy) -> None:
 def _check_tallies(name: str, value: Tallies, policy: Policy) -> None:
     _check_members(f"actions of {name}", value.actions, policy)
     if len(value) == 0 or value.counts.min() < 1 or int(value.counts.sum()) > policy.played:
-        raise InputError(f"counts of {name} must be positive and add up to at most {policy.played}")
+        raise InputError(
+            f"counts of {name} must be positive and add up to at most {policy.played}, was {value.counts.tolist()[:6]}"
+        )
     finite_array(f"means of {name}", value.means, ndim=1, largest=LARGEST)
     check_state_spreads(f"spreads of {name}", value.spreads)
 
 
 def _check_plan(name: str, value: Plan, policy: Policy) -> None:
     if len(value.counts) == 0 or value.counts.min() < 1 or not 1 <= value.rounds <= policy.remaining:
-        raise InputError(f"counts of {name} must be positive and add up to at most {policy.remaining}")
+        was = f"{value.counts.tolist()[:6]}"
+        raise InputError(f"counts of {name} must be positive and add up to at most {policy.remaining}, was {was}")
     _check_members(f"actions of {name}", value.actions, policy)
 
 

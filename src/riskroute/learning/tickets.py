@@ -28,7 +28,7 @@ from riskroute.learning.policy import Policy
 from riskroute.learning.registry import restore_policy
 from riskroute.learning.tally import Tallies, Tally
 
-# Markers in place of an entry of the current plan: ticket of an earlier plan; ticket whose reward is not learned.
+# Markers instead of an entry of the current plan: the ticket belongs to an earlier plan; its reward is not learned.
 _EARLIER, _UNLEARNED = -1, -2
 
 
@@ -201,7 +201,7 @@ class Tickets:
             self._conclude()
 
     def _conclude(self) -> None:
-        """Learn from the rewards received; mark open tickets as those of an earlier plan."""
+        """Learn from the rewards received; mark open tickets as belonging to an earlier plan."""
         plan = self.policy.pending
         back = [k for k, tally in enumerate(self._tallies) if tally.count]
         actions = [] if plan is None or not back else [plan.actions[back]]

@@ -69,7 +69,7 @@ class BackgroundThread(Executor):
             thread.join(self.patience)
 
 
-class RefitWorker(BackgroundThread):
+class BackgroundProcess(BackgroundThread):
     """A worker process, started when first needed, and again after it has died or taken too long.
 
     Not a `ProcessPoolExecutor`, whose threads keep a service from ending while its process is stopped.

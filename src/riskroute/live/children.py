@@ -12,19 +12,11 @@ from functools import lru_cache
 import numpy as np
 
 from riskroute.core.arrays import Matrix
+from riskroute.core.instrument import instrument_from_terms
 from riskroute.core.validation import unvalidated
-from riskroute.live.state.orders import (
-    NANO,
-    ChildOrder,
-    OrderOutcome,
-    ParentOrder,
-    PoolQuote,
-    VenueQuote,
-    amount_scale,
-    instrument_of,
-    minimum_units,
-    order_id,
-)
+from riskroute.live.state.amounts import NANO, amount_scale
+from riskroute.live.state.orders import ChildOrder, OrderOutcome, ParentOrder, minimum_order_units, order_id
+from riskroute.live.state.quotes import PoolQuote, VenueQuote
 from riskroute.live.state.trading_state import ChildState, ParentState, TradingState
 from riskroute.routers.context import Context, ContextBooks, ContextPool
 from riskroute.routers.execution import (
@@ -94,7 +86,7 @@ def context_of(order: ParentOrder, now: int) -> Context:
 @lru_cache(1024)
 def _pool(quote: PoolQuote, terms: str, mid: int) -> ContextPool:
     """Return a pool as routers see it, with its fee at the mid; cached, since all orders have the same few pools."""
-    fee = quote.fee / NANO / float(instrument_of("", terms).multiplier)
+    fee = quote.fee / NANO / float(instrument_from_terms("", terms).multiplier)
     return ContextPool(quote.pool, fee + quote.rate / NANO * mid / amount_scale(terms).at_one, quote.improvement)
 
 
@@ -102,7 +94,7 @@ def _pool(quote: PoolQuote, terms: str, mid: int) -> ContextPool:
 def _fees(fees: tuple[tuple[int, int, int, int], ...], terms: str) -> VenueFees:
     """Return the fees by venue, without limits; cached like the pools."""
     rows = np.array(fees, dtype=np.float64).reshape(len(fees), 2, 2) / NANO
-    rows[:, :, 0] /= float(instrument_of("", terms).multiplier)
+    rows[:, :, 0] /= float(instrument_from_terms("", terms).multiplier)
     return VenueFees(rows[:, 0], rows[:, 1], fee_limits(len(fees)))
 
 
@@ -323,7 +315,7 @@ class _Making:
         hold stays with the order, and is marked at its deadline unless a later child holds it.
         """
         lot = self.context.lot
-        least = minimum_units(self.order.terms, self.order.mid)
+        least = minimum_order_units(self.order.terms, self.order.mid)
         if least <= 1:
             return children
         sizes = [child.shares - child.shares % lot for child, _ in children]

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import datetime as dt
 import hashlib
-import hmac
 import ipaddress
 import json
 import math
 import os
-import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from functools import cached_property
@@ -19,7 +17,6 @@ from typing import Annotated, Any, Literal
 from pydantic import (
     AfterValidator,
     BaseModel,
-    BeforeValidator,
     ConfigDict,
     Field,
     WithJsonSchema,
@@ -27,19 +24,20 @@ from pydantic import (
     model_validator,
 )
 
-from riskroute.core.config import Name, Seed, config_list, read_toml_config, validated_config
+from riskroute.core.config import Name, Seed, read_toml_config, validated_config
 from riskroute.core.errors import InputError
 from riskroute.core.files import in_file_name
 from riskroute.core.instrument import Instrument, instrument_from_plain, load_instruments
-from riskroute.live.fees import LiveFees, PlaceFees
+from riskroute.live.fees import LiveFees, LivePlaceFees
 from riskroute.live.limits import Limits
 from riskroute.live.log.interface import Log
 from riskroute.live.log.sqlite import SqliteLog
 from riskroute.live.log.state_store import PostgresStateStore, SqliteStateStore, StateStore
 from riskroute.live.market_history import MarketHistory
-from riskroute.live.state.orders import NANO
+from riskroute.live.state.amounts import NANO, nano_amount
+from riskroute.live.tokens import TokenConfig, new_token, token_hash
 from riskroute.live.venues.gateway import Gateway
-from riskroute.live.venues.simulated import Faults, JournalledVenue, ServedSimulatedVenue, SimulatedMarket
+from riskroute.live.venues.simulated import Faults, JournalledVenue, ServedSimulatedVenue, SimulatedVenueMarket
 from riskroute.routers.registry import (
     file_router,
     is_file_router,
@@ -51,7 +49,6 @@ from riskroute.routers.registry import (
 from riskroute.routers.router import Router
 from riskroute.routing.fees import load_fees
 
-Scope = Literal["trade", "halt", "read"]
 # as `riskroute.routing.fees.parse_fee` reads it
 FeeTerms = Annotated[float | str | dict[str, float | str], WithJsonSchema({"type": "text or table"})]
 Fraction = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
@@ -158,22 +155,8 @@ class _LimitsConfig(_Section):
         values = {}
         for name, value in self.model_dump().items():
             scaled = name in money or name.endswith("_seconds")
-            values[renamed.get(name, name.removesuffix("_seconds"))] = nano(value) if scaled else value
+            values[renamed.get(name, name.removesuffix("_seconds"))] = nano_amount(value) if scaled else value
         return Limits(**values)
-
-
-def _hash(value: str) -> str:
-    digits = value.removeprefix("sha256:")
-    if digits == value or len(digits) != 64 or set(digits) - set("0123456789abcdef"):
-        raise ValueError("sha256: and 64 hexadecimal digits, as `riskroute live init` writes it")
-    return value
-
-
-class _TokenConfig(_Section):
-    """A token of the service: its hash and its scopes. Scopes trade and halt include read."""
-
-    hash: Annotated[str, AfterValidator(_hash)] = Field(repr=False)
-    scopes: Annotated[list[Scope], BeforeValidator(config_list), Field(min_length=1)]
 
 
 def _address(value: str) -> str:
@@ -204,7 +187,7 @@ class LiveConfig(_Section):
     instruments: Annotated[dict[Name, Instrument], Field(min_length=1)]
     fees: Path | None = None
     limits: _LimitsConfig = _LimitsConfig()
-    tokens: Annotated[dict[Name, _TokenConfig], Field(min_length=1)]
+    tokens: Annotated[dict[Name, TokenConfig], Field(min_length=1)]
     patience_seconds: Seconds = 2.0
     longest_seconds: Seconds = 3_600.0
     body_bytes: Annotated[int, Field(ge=1_000, le=16_000_000, strict=True)] = 1_000_000
@@ -300,7 +283,7 @@ class LiveConfig(_Section):
             return {}
         known = self.build_fees()
 
-        def fees(place: str, instrument: Instrument) -> PlaceFees:
+        def fees(place: str, instrument: Instrument) -> LivePlaceFees:
             return known.of(place, instrument, instrument.session_day(clock()))
 
         hidden = {name: pool.hidden for name, pool in self.pools.items()}
@@ -311,7 +294,7 @@ class LiveConfig(_Section):
         for name, place in {**self.venues, **self.pools}.items():
             venue = JournalledVenue(
                 name,
-                SimulatedMarket(history, place.seed, hidden, place.fill_seconds, fees, self.instruments),
+                SimulatedVenueMarket(history, place.seed, hidden, place.fill_seconds, fees, self.instruments),
                 clock,
                 latency=place.latency_ms / 1000,
                 faults=Faults(**{field.name: getattr(place, field.name) for field in fields(Faults)}),
@@ -320,17 +303,6 @@ class LiveConfig(_Section):
             )
             made[name] = ServedSimulatedVenue(venue)
         return made
-
-    def token_owner(self, authorization: str) -> tuple[str, frozenset[str]] | None:
-        """Return name and scopes of the token in an ``Authorization`` header; None for an unknown token."""
-        scheme, _, token = authorization.partition(" ")
-        if scheme.lower() != "bearer" or not 0 < len(token) <= 200:
-            return None
-        given, found = token_hash(token), None
-        for name, one in self.tokens.items():  # always all of them, each in constant time: timing reveals nothing
-            if hmac.compare_digest(given, one.hash):
-                found = name, frozenset(one.scopes) | {"read"}
-        return found
 
 
 def _is_loopback(host: str) -> bool:
@@ -342,11 +314,6 @@ def _is_loopback(host: str) -> bool:
         return False
 
 
-def nano(amount: float) -> int:
-    """Convert an amount to 1e-9."""
-    return round(amount * NANO)
-
-
 def _read_state(path: Path) -> Any:
     try:
         return json.loads(path.read_text())
@@ -354,16 +321,6 @@ def _read_state(path: Path) -> Any:
         raise InputError(f"router.state must be a readable file, was {str(path)!r}: {error.strerror}") from None
     except (ValueError, RecursionError):
         raise InputError(f"router.state must be a JSON file, was {str(path)!r}, which is not valid JSON") from None
-
-
-def new_token() -> str:
-    """Return a random token."""
-    return secrets.token_urlsafe(32)
-
-
-def token_hash(token: str) -> str:
-    """Return the hash of a token for the configuration, without a salt, since tokens have 256 random bits."""
-    return "sha256:" + hashlib.sha256(token.encode()).hexdigest()
 
 
 def live_config(values: Mapping[str, Any]) -> LiveConfig:
@@ -425,7 +382,7 @@ def read_live_config(path: Path, **more: str | None) -> LiveConfig:
     return config.model_copy(update={"log": log, "router": router, **paths})
 
 
-def write_config_template(path: Path, *, mode: str = "live") -> dict[str, str]:
+def write_live_config(path: Path, *, mode: str = "live") -> dict[str, str]:
     """Write a commented configuration, and return the tokens by name, which are stored nowhere."""
     if path.exists():
         raise InputError(f"file must be new, was {str(path)!r}, which exists")

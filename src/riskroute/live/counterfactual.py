@@ -26,7 +26,8 @@ from riskroute.core.runtime import cached
 from riskroute.learning.hazards import Hazards
 from riskroute.live.children import context_of
 from riskroute.live.market_history import ObservedHistory
-from riskroute.live.state.orders import NANO, ChildOutcome, ParentOrder
+from riskroute.live.state.amounts import NANO
+from riskroute.live.state.orders import ChildOrderOutcome, ParentOrder
 from riskroute.routers.context import Context
 from riskroute.routers.contextual.dark_belief import EDGES
 from riskroute.routers.contextual.market_features import horizon_feature
@@ -64,7 +65,7 @@ class Counterfactual:
         self,
         order: ParentOrder,
         plan: Plan,
-        seen: Sequence[ChildOutcome],
+        seen: Sequence[ChildOrderOutcome],
         market: ObservedHistory | None = None,
         context: Context | None = None,
     ) -> CounterfactualCost:
@@ -75,7 +76,7 @@ class Counterfactual:
         context = context or context_of(order, order.received)
         return _Counterplan(self, order, context, plan, seen, market or ObservedHistory({}, ())).play()
 
-    def learn(self, order: ParentOrder, seen: Sequence[ChildOutcome]) -> None:
+    def learn(self, order: ParentOrder, seen: Sequence[ChildOrderOutcome]) -> None:
         """Learn from the children of an order."""
         horizon, counted = _horizon(order), _counted(order)
         for child in seen:
@@ -215,7 +216,7 @@ class _Counterplan:
         order: ParentOrder,
         context: Context,
         plan: Plan,
-        seen: Sequence[ChildOutcome],
+        seen: Sequence[ChildOrderOutcome],
         market: ObservedHistory,
     ) -> None:
         self.beliefs, self.order, self.plan, self.seen, self.market = beliefs, order, plan, seen, market
@@ -318,7 +319,7 @@ class _Counterplan:
             return
         self.execution.later = 0
 
-    def _is_late(self, child: ChildOutcome) -> bool:
+    def _is_late(self, child: ChildOrderOutcome) -> bool:
         middle = (self.order.received + self.order.deadline) / 2
         return self.horizon > 0 and child.sent_at > middle
 

@@ -16,8 +16,10 @@ from riskroute.live.children import ChildMaker, Children, Quotes, context_of
 from riskroute.live.counterfactual import Counterfactual, counterfactual_plan
 from riskroute.live.learner import SLOW, Learner
 from riskroute.live.limits import Limits
-from riskroute.live.state.events import AnyEvent, Intended, Marked, Settled
-from riskroute.live.state.orders import NANO, Decision, OrderOutcome, ParentOrder, PoolQuote, VenueQuote, touch_prices
+from riskroute.live.state.amounts import NANO
+from riskroute.live.state.events import AnyEvent, IntendedEvent, MarkedEvent, SettledEvent
+from riskroute.live.state.orders import OrderDecision, OrderOutcome, ParentOrder
+from riskroute.live.state.quotes import PoolQuote, VenueQuote, quoted_touch
 from riskroute.live.state.trading_state import ParentState, TradingState
 from riskroute.routers.plan import Plan, plain_plan
 from riskroute.routers.registry import router_bytes, router_from
@@ -74,7 +76,9 @@ class Decider:
         except Exception:  # a router may raise anything; its first decision reports the error
             return
 
-    def decide(self, state: TradingState, order: ParentOrder, now: int, ticket: int) -> tuple[Decision, Children, str]:
+    def decide(
+        self, state: TradingState, order: ParentOrder, now: int, ticket: int
+    ) -> tuple[OrderDecision, Children, str]:
         """Return the decision, its first children, and why the order must be refused (empty if it is not)."""
         mid = order.mid
         reason, consulted = "", True
@@ -98,11 +102,11 @@ class Decider:
                 self.maker.forget(order.key)
         return self.decision(order.key, plan, now, ticket, reason, consulted=consulted), children, refusal
 
-    def decision(self, key: str, plan: Plan, now: int, ticket: int, safe: str, *, consulted: bool) -> Decision:
+    def decision(self, key: str, plan: Plan, now: int, ticket: int, safe: str, *, consulted: bool) -> OrderDecision:
         """Return the record of a plan; ``safe`` is why the safe router made it, empty if the router did."""
         router: Router = self.safe if safe else self.learner.router
         explores = "seed" in router.parameter_names()
-        return Decision(
+        return OrderDecision(
             parent=key,
             router=router.name,
             belief=self.learner.belief,
@@ -135,7 +139,7 @@ class Decider:
             self._thread = BackgroundThread("riskroute router")
             raise RouterError(f"{SLOW} {self.seconds:g} s") from None
 
-    def settled(self, order: ParentOrder, outcome: OrderOutcome, at: int, number: int) -> Settled:
+    def settled(self, order: ParentOrder, outcome: OrderOutcome, at: int, number: int) -> SettledEvent:
         """Return the outcome of an order with the counterfactual cost of the standard routing rule.
 
         Every tenth order is also compared with the greedy plan, which measures the cost of exploration. Call this
@@ -149,7 +153,7 @@ class Decider:
             best = self.learner.greedy(order)
             if best is not None:
                 explored = round(outcome.cost - self.counterfactual.cost(order, best, outcome.children).cost)
-        return Settled(
+        return SettledEvent(
             at=at, outcome=outcome, benchmark_cost=round(rule.cost), guessed=round(rule.guessed), explored=explored
         )
 
@@ -163,11 +167,11 @@ class Decider:
             return self._give_up(parent, quotes, now) if parent.open == 0 else None
         children = self.maker.following(state, parent, quotes, now)
         if children and not self.limits.children_refusal(state, parent.order, parent.mid, children, parent.free):
-            return Intended(at=now, parent=key, children=children)
+            return IntendedEvent(at=now, parent=key, children=children)
         return self._give_up(parent, quotes, now) if parent.closing and parent.open == 0 else None
 
-    def _give_up(self, parent: ParentState, quotes: Quotes, now: int) -> Marked:
+    def _give_up(self, parent: ParentState, quotes: Quotes, now: int) -> MarkedEvent:
         """Mark the remainder at the far touch now, or at arrival if there is none now."""
         far = 1 if parent.order.side == "buy" else 0
-        price = touch_prices(quotes)[far] or touch_prices(parent.order.quotes)[far]
-        return Marked(at=now, parent=parent.order.key, price=price)
+        price = quoted_touch(quotes)[far] or quoted_touch(parent.order.quotes)[far]
+        return MarkedEvent(at=now, parent=parent.order.key, price=price)

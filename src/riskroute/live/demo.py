@@ -26,11 +26,12 @@ import numpy as np
 from riskroute.core.errors import InputError, StateError
 from riskroute.core.seeding import seed_stream
 from riskroute.core.text import TextTable
-from riskroute.live.config import new_token, token_hash
 from riskroute.live.log.interface import log_events_after
 from riskroute.live.log.sqlite import SqliteLog
-from riskroute.live.state.events import Accepted, Intended, Reported, Settled
-from riskroute.live.state.orders import NANO, ExecutionReport
+from riskroute.live.state.amounts import NANO
+from riskroute.live.state.events import AcceptedEvent, IntendedEvent, ReportedEvent, SettledEvent
+from riskroute.live.state.execution_reports import ExecutionReport
+from riskroute.live.tokens import new_token, token_hash
 
 _TIMEOUT = 60.0  # seconds for an answer, a start, or settling
 
@@ -294,13 +295,13 @@ class Demo:
             while sum(1 for _ in log_events_after(log)) < events and time.monotonic() < until:
                 time.sleep(0.01)  # the log gets the last events a few milliseconds after the state
             for _, event in log_events_after(log):
-                if isinstance(event, Accepted | Intended):
+                if isinstance(event, AcceptedEvent | IntendedEvent):
                     intended.update(child.id for child in event.children)
-                if isinstance(event, Accepted):
+                if isinstance(event, AcceptedEvent):
                     accepted.append(event.order.key)
-                elif isinstance(event, Settled):
+                elif isinstance(event, SettledEvent):
                     settled.append(event.outcome.parent)
-                elif isinstance(event, Reported) and event.report.kind == "filled":
+                elif isinstance(event, ReportedEvent) and event.report.kind == "filled":
                     booked.add((event.report.venue, event.report.exec_id))
         children, reports = self._journals()
         held: dict[str, int] = {}

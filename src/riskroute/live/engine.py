@@ -25,16 +25,19 @@ from riskroute.live.children import Quotes
 from riskroute.live.decider import Decider
 from riskroute.live.learner import Learner
 from riskroute.live.ledger import LOGGER, Ledger, LedgerOutbox, LedgerTimers, Task, Written
-from riskroute.live.limits import Limits, check_order, order_digest
+from riskroute.live.limits import Limits, check_order
 from riskroute.live.log.interface import Log, LogHead, LogRow, log_row_events, log_row_kind
 from riskroute.live.log.recovery import recover_log
 from riskroute.live.log.snapshot_writer import SnapshotWriter
 from riskroute.live.log.state_store import StateStore
 from riskroute.live.market_history import MarketHistory
 from riskroute.live.state import events
+from riskroute.live.state.amounts import NANO
 from riskroute.live.state.archive import OrderArchive
 from riskroute.live.state.effects import NextEffect, QueryEffect
-from riskroute.live.state.orders import NANO, Decision, ExecutionReport, MarketTrade, ParentOrder
+from riskroute.live.state.execution_reports import ExecutionReport
+from riskroute.live.state.orders import OrderDecision, ParentOrder, order_digest
+from riskroute.live.state.quotes import MarketTrade
 from riskroute.live.state.trading_state import TradingState
 from riskroute.live.venues.gateway import Gateway
 from riskroute.routers.execution import PUBLIC_AFTER
@@ -42,7 +45,7 @@ from riskroute.routers.registry import router_bytes, router_from
 from riskroute.routers.router import Router
 
 _Value = TypeVar("_Value")
-_ORDER_KINDS = log_row_kind(events.Accepted), log_row_kind(events.Shadowed)  # kinds of rows keyed by order
+_ORDER_KINDS = log_row_kind(events.AcceptedEvent), log_row_kind(events.ShadowedEvent)  # kinds of rows keyed by order
 
 
 class _Call(NamedTuple):
@@ -99,7 +102,7 @@ class TradingEngine:
         self.snapshots = None if store is None else SnapshotWriter(store, snapshot_every, save, monotonic)
         self._owner, self._lease_seconds, self._term, self._leased = owner, lease_seconds, 0, 0
         self._worker, self._reopen, self._first_router = worker, reopen, router_bytes(router)
-        self._answers: dict[str, Future[Decision]] = {}  # by key, for orders that are not durable yet
+        self._answers: dict[str, Future[OrderDecision]] = {}  # by key, for orders that are not durable yet
         self.unwritten_digests: dict[str, bytes] = {}  # by key, for orders executed elsewhere, not durable yet
         self._first = threading.Lock()  # held while a halt or resume waits for `lock`; the engine's thread gives way
         self._inbox: queue.SimpleQueue[_Call | Sequence[ExecutionReport]] = queue.SimpleQueue()
@@ -203,7 +206,9 @@ class TradingEngine:
                 after = -1 if known else state.events
                 belief = learner.belief + 1
                 self.ledger.record(
-                    events.Planned(at=self.clock(), belief=belief, router=name, after=after, learned=0, state=first)
+                    events.PlannedEvent(
+                        at=self.clock(), belief=belief, router=name, after=after, learned=0, state=first
+                    )
                 )
             self.decider.warm_up(self.clock())
             self._started = True
@@ -261,7 +266,9 @@ class TradingEngine:
             self._refitting, self._unobserved = False, {}
             self._begin(*recovered)
             written = self.ledger.record(
-                events.Halted(at=self.clock(), reason=f"the log could not be written: {failure.cause}", by="limits")
+                events.HaltedEvent(
+                    at=self.clock(), reason=f"the log could not be written: {failure.cause}", by="limits"
+                )
             )
         if (refused := written.exception()) is not None:
             self.ledger.fail(refused)  # a future wakes this thread before the ledger gets the error
@@ -273,7 +280,7 @@ class TradingEngine:
 
     # orders
 
-    def submit(self, order: ParentOrder) -> Future[Decision]:
+    def submit(self, order: ParentOrder) -> Future[OrderDecision]:
         """Accept an order; the future has its decision once it is durable. A repeated order gets the same decision.
 
         Raises `InputError` if the order is invalid or another order has its key, and `RefusedError` if it is refused.
@@ -285,7 +292,9 @@ class TradingEngine:
         self._pump_unless_served()
         return made
 
-    def accept(self, order: ParentOrder, digest: bytes, answer: Future[Decision], received: int) -> Future[Decision]:
+    def accept(
+        self, order: ParentOrder, digest: bytes, answer: Future[OrderDecision], received: int
+    ) -> Future[OrderDecision]:
         """Accept a valid order; ``answer`` gets its decision. Call `known` first, and hold `lock` from this call on.
 
         ``digest`` is its `order_digest`. The age of its quotes is measured at ``received``: a stall of the router
@@ -313,18 +322,18 @@ class TradingEngine:
             decision, children, refusal = self.decider.decide(self.state, order, now, self.state.decisions)
             if refusal:
                 if decision.consulted:  # the router was asked: a replay must ask it again
-                    self.ledger.record(events.Declined(at=now, order=order, plan=decision.plan, reason=refusal))
+                    self.ledger.record(events.DeclinedEvent(at=now, order=order, plan=decision.plan, reason=refusal))
                 raise errors.RefusedError(refusal)
             self._answers[order.key] = answer
             self.ledger.record_in_batch(
-                events.Accepted(at=now, order=order, decision=decision, children=children, digest=digest),
+                events.AcceptedEvent(at=now, order=order, decision=decision, children=children, digest=digest),
                 lambda written: complete_engine_answer(self._answers.pop(order.key), written, decision),
             )
             self._start_timers(order.key)
             self.await_public_data(order)
         return answer
 
-    def known(self, key: str, digest: bytes) -> Future[Decision] | None:
+    def known(self, key: str, digest: bytes) -> Future[OrderDecision] | None:
         """Return a repeated order's answer, None for a new key; raise `KeyUsedError` if the key is another order's."""
         with self.lock:
             # After a failed write, the state may have orders that the log lacks.
@@ -332,7 +341,7 @@ class TradingEngine:
                 before, decision = parent.digest, parent.decision
             elif (event := self._known_event(key)) is not None:
                 # No order matches the key of an order that another router executed.
-                before = event.digest if isinstance(event, events.Accepted) else b""
+                before = event.digest if isinstance(event, events.AcceptedEvent) else b""
                 decision = event.decision
             else:
                 return None
@@ -340,18 +349,18 @@ class TradingEngine:
                 raise errors.KeyUsedError(f"key {shown(key)} belongs to another order")
             if (waiting := self._answers.get(key)) is not None:
                 return waiting
-            answer: Future[Decision] = new_engine_answer()
+            answer: Future[OrderDecision] = new_engine_answer()
             answer.set_result(decision)
             return answer
 
-    def order_event(self, key: str) -> events.Accepted | events.Shadowed | None:
+    def order_event(self, key: str) -> events.AcceptedEvent | events.ShadowedEvent | None:
         """Return the durable event of an order, however old; None for a new key."""
         return _order_event(self._find([key]).get(key))
 
     def _find(self, keys: Sequence[str]) -> dict[str, LogRow]:
         return self.log.find(_ORDER_KINDS, [key for key in keys if key.isprintable()])  # no order has other keys
 
-    def _known_event(self, key: str) -> events.Accepted | events.Shadowed | None:
+    def _known_event(self, key: str) -> events.AcceptedEvent | events.ShadowedEvent | None:
         """Return the `order_event` of a key, from `_looked_up` if it is still valid."""
         if key in self._looked_up and self._looked_up_at == self.state.archived:
             return _order_event(self._looked_up.pop(key))
@@ -368,7 +377,7 @@ class TradingEngine:
         """Halt trading: send no children, cancel open ones. The future is done when the halt is durable."""
         with self._first, self.lock:
             self.check_working()
-            written = self.ledger.record(events.Halted(at=self.clock(), reason=reason, by=by))
+            written = self.ledger.record(events.HaltedEvent(at=self.clock(), reason=reason, by=by))
         self._pump_unless_served()
         return written
 
@@ -379,7 +388,7 @@ class TradingEngine:
             if not self.state.halted:
                 raise errors.StateError("trading must be halted to be resumed, was not")
             self._stale = 0
-            written = self.ledger.record(events.Resumed(at=self.clock(), by=by))
+            written = self.ledger.record(events.ResumedEvent(at=self.clock(), by=by))
             for key in list(self.state.unsettled):
                 self.ledger.record(NextEffect(key))
         self._pump_unless_served()
@@ -408,7 +417,7 @@ class TradingEngine:
                 if (key := report.key) not in self.state.reports:
                     new.setdefault(key, report)
             if new:
-                written = self.ledger.record(*[events.Reported(at=now, report=one) for one in new.values()])
+                written = self.ledger.record(*[events.ReportedEvent(at=now, report=one) for one in new.values()])
                 written.add_done_callback(lambda done: self._keep_unbooked(done, new.values()))
             if self.outbox.unresolved:
                 self.outbox.unresolved.difference_update([report.child for report in reports])
@@ -427,7 +436,7 @@ class TradingEngine:
         """Write books and trades of a symbol to the log."""
         with self.lock:
             if self._started and not self._closed and not self.failed:
-                event = events.Quoted(at=self.clock(), symbol=symbol, quotes=quotes, trades=trades, terms=terms)
+                event = events.QuotedEvent(at=self.clock(), symbol=symbol, quotes=quotes, trades=trades, terms=terms)
                 self.ledger.record(event)
 
     def await_public_data(self, order: ParentOrder) -> None:
@@ -512,9 +521,9 @@ class TradingEngine:
             self.ledger.record(NextEffect(name))
         elif name in self.state.unsettled:
             if kind == "deadline":
-                self.ledger.record(events.Expired(at=now, parent=name))
+                self.ledger.record(events.ExpiredEvent(at=now, parent=name))
             else:
-                self.ledger.record(events.Recalled(at=now, parent=name, kind="dark_rest"))
+                self.ledger.record(events.RecalledEvent(at=now, parent=name, kind="dark_rest"))
 
     def _is_needed(self, kind: str, name: str) -> bool:
         """Return whether a timer may still have an effect."""
@@ -533,7 +542,7 @@ class TradingEngine:
             return
         heard = child.status in ("acknowledged", "partly_filled")
         if not heard or child.cancelling or child.order.immediate or child.final >= 0:
-            self.ledger.record(events.Unanswered(at=now, child=name))
+            self.ledger.record(events.UnansweredEvent(at=now, child=name))
             later = now + (self.outbox.patience << min(attempts + 1, self.longest_backoff))
             self.timers.add(later, "child", name, attempts + 1)
         else:  # it rests, and its venue owes no answer until the next request
@@ -556,7 +565,7 @@ class TradingEngine:
                 if not (self._closed or self.failed):
                     name, belief = learner.router.name, learner.belief + 1
                     self.ledger.record(
-                        events.Planned(
+                        events.PlannedEvent(
                             at=self.clock(), belief=belief, router=name, after=after, learned=learned, state=state
                         )
                     )
@@ -717,7 +726,7 @@ class TradingEngine:
         self.log.close()
 
 
-def _order_event(row: LogRow | None) -> events.Accepted | events.Shadowed | None:
+def _order_event(row: LogRow | None) -> events.AcceptedEvent | events.ShadowedEvent | None:
     return None if row is None else log_row_events(row)[0]  # type: ignore[return-value]  # of these kinds
 
 

@@ -10,8 +10,8 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from riskroute.core.errors import InputError
-from riskroute.core.instrument import Instrument
-from riskroute.live.state.orders import NANO, amount_scale, scaled_decimal, terms_of
+from riskroute.core.instrument import Instrument, instrument_terms
+from riskroute.live.state.amounts import NANO, amount_scale, natural_amount
 from riskroute.routing.fees import FeeRate, FeeSchedule, parse_fee
 
 
@@ -35,7 +35,7 @@ class OrderFee(NamedTuple):
 
     def total(self, instrument: Instrument, fills: Iterable[tuple[int, int]]) -> int:
         """Return the fee of a child with fills of price and units, as an amount of the instrument, rounded."""
-        scale = amount_scale(terms_of(instrument))
+        scale = amount_scale(instrument_terms(instrument))
         units = value = 0
         for price, some in fills:
             units, value = units + some, value + some * price * scale.unit
@@ -49,7 +49,7 @@ class OrderFee(NamedTuple):
         return round(exact)
 
 
-class PlaceFees(NamedTuple):
+class LivePlaceFees(NamedTuple):
     """Fees of orders that take and of orders that rest at a venue; a pool charges its first fee to both."""
 
     taker: OrderFee = OrderFee()
@@ -66,24 +66,24 @@ class LiveFees:
             for place, fees in stated.items()
         }
         self._schedule = schedule
-        self._known: dict[tuple[str, str, dt.date], PlaceFees] = {}
+        self._known: dict[tuple[str, str, dt.date], LivePlaceFees] = {}
 
-    def of(self, place: str, instrument: Instrument, day: dt.date) -> PlaceFees:
+    def of(self, place: str, instrument: Instrument, day: dt.date) -> LivePlaceFees:
         """Return the fees of an instrument at a place on a day; raise `InputError` if they cannot be applied to it."""
         key = place, instrument.symbol, day
         if (found := self._known.get(key)) is None:
             found = self._known[key] = self._find(place, instrument, day)
         return found
 
-    def _find(self, place: str, instrument: Instrument, day: dt.date) -> PlaceFees:
+    def _find(self, place: str, instrument: Instrument, day: dt.date) -> LivePlaceFees:
         rates, conversion = self._rates[place], Decimal(1)
         if rates is None:
             if self._schedule is None:
-                return PlaceFees()
+                return LivePlaceFees()
             fee = self._schedule.fee(place, day, instrument.symbol)
             fee.rows(instrument)  # raises unless the fee applies to the instrument
             rates, conversion = fee.current, fee.conversion or conversion
-        return PlaceFees(
+        return LivePlaceFees(
             *(
                 _order_fee(f"{kind} fee of {place}", rate, instrument, conversion)
                 for kind, rate in zip(_KINDS, rates, strict=True)
@@ -95,23 +95,23 @@ _KINDS = "taker", "maker"
 
 
 @lru_cache(4096)
-def quoted_fee(name: str, value: float | str, instrument: Instrument) -> OrderFee:
+def requested_live_fee(name: str, value: float | str, instrument: Instrument) -> OrderFee:
     """Return the fee that a request states for an instrument."""
     return _order_fee(name, parse_fee(name, value), instrument, Decimal(1))
 
 
 @lru_cache(4096)
-def fee_text(instrument: Instrument, amount: int, rate: int) -> str:
+def live_fee_text(instrument: Instrument, amount: int, rate: int) -> str:
     """Return a fee in 1e-9 for a quantity of 1, and in 1e-9 of the notional value, as text for a schedule.
 
     Examples
     --------
-    >>> fee_text(Instrument(), 3_000_000, 0), fee_text(Instrument(quantity="BTC"), 0, 1_000_000)
+    >>> live_fee_text(Instrument(), 3_000_000, 0), live_fee_text(Instrument(quantity="BTC"), 0, 1_000_000)
     ('0.003 per share', '10 bps')
     """
     one = instrument.quantity
     unit = one.removesuffix("s") if one.islower() else one
-    return str(FeeRate(scaled_decimal(amount), unit if amount else "", scaled_decimal(rate, 100_000)))
+    return str(FeeRate(natural_amount(amount), unit if amount else "", natural_amount(rate, 100_000)))
 
 
 def _order_fee(name: str, rate: FeeRate, instrument: Instrument, conversion: Decimal) -> OrderFee:

@@ -1,7 +1,7 @@
 """The router behind the engine: decides from a frozen belief, and learns from settled orders.
 
 With ``refit_every`` 0, the router learns from each order when it settles. Otherwise a worker process refits it after
-that many orders, starting from the last belief; the new belief is logged as the event `Planned`, and then decides.
+that many orders, starting from the last belief; the new belief is logged as the event `PlannedEvent`, and then decides.
 Either way the router's state follows from the log alone: `Learner` gets every event, live and in recovery.
 """
 
@@ -14,12 +14,20 @@ from typing import Any
 import msgspec
 
 from riskroute.core.errors import DataError, RiskrouteError, RouterError
+from riskroute.core.records import decode_record, encode_record
 from riskroute.core.text import one_line_error
 from riskroute.core.validation import whole_number
 from riskroute.live.children import context_of, report_of
-from riskroute.live.market_history import public_from_history
-from riskroute.live.state.events import Accepted, AnyEvent, Declined, MarketObserved, Planned, Shadowed
-from riskroute.live.state.orders import OrderOutcome, ParentOrder, decode_record, encode_record
+from riskroute.live.market_history import public_from_market_history
+from riskroute.live.state.events import (
+    AcceptedEvent,
+    AnyEvent,
+    DeclinedEvent,
+    MarketObservedEvent,
+    PlannedEvent,
+    ShadowedEvent,
+)
+from riskroute.live.state.orders import OrderOutcome, ParentOrder
 from riskroute.routers.context import Context, copied_context
 from riskroute.routers.plan import Plan, plain_plan
 from riskroute.routers.registry import router_bytes, router_from
@@ -29,7 +37,7 @@ from riskroute.routers.router import Router
 _Followed = tuple[int, ParentOrder, dict[str, Any], int, bool]
 # Outcomes and market data that are not learned yet, with the numbers of their events.
 _Outcomes = list[tuple[int, OrderOutcome]]
-_Observed = list[tuple[int, MarketObserved]]
+_Observed = list[tuple[int, MarketObservedEvent]]
 # A learner in a snapshot: belief, its state, the router's state, what is not learned yet, and why it is disabled.
 _Saved = tuple[int, bytes, bytes, list[_Followed], _Outcomes, _Observed, str]
 
@@ -56,11 +64,11 @@ def _follow_quietly(router: Router, decision: _Followed) -> None:
             router.follow(context_of(order, at), Plan.from_json(plan))
 
 
-def learn_quietly(router: Router, news: OrderOutcome | MarketObserved, *, prepare: bool = False) -> str:
+def learn_quietly(router: Router, news: OrderOutcome | MarketObservedEvent, *, prepare: bool = False) -> str:
     """Let a router learn from public data, or from a settled order of its own; return its error, empty if none."""
     try:
-        if isinstance(news, MarketObserved):
-            router.on_public_data(public_from_history(news))
+        if isinstance(news, MarketObservedEvent):
+            router.on_public_data(public_from_market_history(news))
         elif news.parent not in router._under_way:
             return ""
         else:
@@ -137,22 +145,22 @@ class Learner:
 
     def on_event(self, number: int, event: AnyEvent, *, live: bool) -> None:
         """Update the learner for an event; ``live`` if `decide` has been called for it already."""
-        if isinstance(event, Planned):
+        if isinstance(event, PlannedEvent):
             self._adopt(event)
-        elif isinstance(event, Accepted):
+        elif isinstance(event, AcceptedEvent):
             if event.decision.consulted:
                 dropped = event.decision.safe != ""
                 self._follow((number, event.order, event.decision.plan, event.decision.at, dropped), live)
             if event.decision.safe.startswith(SLOW):
                 self.disabled = event.decision.safe
-        elif isinstance(event, Shadowed):
+        elif isinstance(event, ShadowedEvent):
             if not live and event.decision.consulted:
                 with suppress(RouterError):
                     self.shadow_plan(event.order, event.decision.at)
             self._follow((number, event.order, event.theirs, event.decision.at, False), False)
-        elif isinstance(event, Declined):
+        elif isinstance(event, DeclinedEvent):
             self._follow((number, event.order, event.plan, event.at, True), live)
-        elif isinstance(event, MarketObserved):
+        elif isinstance(event, MarketObservedEvent):
             self._observe(number, event)
 
     def _follow(self, decision: _Followed, live: bool) -> None:
@@ -177,14 +185,14 @@ class Learner:
         elif not self.disabled and (failed := learn_quietly(self.router, outcome, prepare=True)):
             self.disabled = f"{self.router.name} failed to learn: {failed}"
 
-    def _observe(self, number: int, event: MarketObserved) -> None:
+    def _observe(self, number: int, event: MarketObservedEvent) -> None:
         """Learn from public data, or keep it for the worker."""
         if self.refit_every:
             self.observed.append((number, event))
         elif not self.disabled and (failed := learn_quietly(self.router, event)):
             self.disabled = f"{self.router.name} failed to learn from public data: {failed}"
 
-    def _adopt(self, event: Planned) -> None:
+    def _adopt(self, event: PlannedEvent) -> None:
         self.belief, self.planned, self.disabled = event.belief, event.state, ""
         self.followed = [one for one in self.followed if one[0] > event.after]
         self.unlearned = [one for one in self.unlearned if one[0] > event.after]
@@ -260,7 +268,7 @@ class Refit:
         router = router_from(kind, body)
         for decision in followed:
             _follow_quietly(router, decision)
-        news: list[tuple[int, OrderOutcome | MarketObserved]] = [*outcomes, *observed]
+        news: list[tuple[int, OrderOutcome | MarketObservedEvent]] = [*outcomes, *observed]
         for _, one in sorted(news, key=lambda pair: pair[0]):
             learn_quietly(router, one)
         router.prepare()

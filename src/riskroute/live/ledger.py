@@ -27,15 +27,15 @@ from riskroute.live.state.effects import (
     SendEffect,
 )
 from riskroute.live.state.events import (
-    Accepted,
+    AcceptedEvent,
     AnyEvent,
-    Halted,
-    Intended,
-    Reported,
-    Sent,
-    Settled,
-    Shadowed,
-    Withheld,
+    HaltedEvent,
+    IntendedEvent,
+    ReportedEvent,
+    SentEvent,
+    SettledEvent,
+    ShadowedEvent,
+    WithheldEvent,
 )
 from riskroute.live.state.fold import apply
 from riskroute.live.state.orders import ChildOrder
@@ -49,9 +49,9 @@ Written = Future[list[int]]  # numbers of the rows, or the reason why they could
 
 _VENUE_EFFECTS = frozenset((SendEffect, CancelEffect, QueryEffect))
 # No client waits for these to be durable: after a crash, venues are queried for what the log lacks.
-_DEFERRABLE = frozenset((Sent, Withheld, Reported, Settled))
+_DEFERRABLE = frozenset((SentEvent, WithheldEvent, ReportedEvent, SettledEvent))
 # These change nothing that automatic halts depend on: the day's cost, rejects, unknown children.
-_NEVER_HALTING = frozenset((Accepted, Intended, Sent, Settled))
+_NEVER_HALTING = frozenset((AcceptedEvent, IntendedEvent, SentEvent, SettledEvent))
 
 
 class Ledger:
@@ -114,7 +114,7 @@ class Ledger:
         """Halt trading because of a limit, unless it is halted already."""
         with self.lock:
             if not self.state.halted:
-                self.record(Halted(at=self.clock(), reason=reason, by="limits"))
+                self.record(HaltedEvent(at=self.clock(), reason=reason, by="limits"))
 
     def record_in_batch(self, event: AnyEvent, answer: Callable[[Written], None]) -> None:
         """Apply an event and its consequences; the engine's thread appends them with those of the same turn.
@@ -173,11 +173,11 @@ class Ledger:
             events.append(event)
             if effects:
                 self._follow(event, effects, todo, tasks)
-            elif isinstance(event, Reported) and event.report.kind != "rejected":
+            elif isinstance(event, ReportedEvent) and event.report.kind != "rejected":
                 continue  # nothing that automatic halts depend on has changed
             if kind not in _NEVER_HALTING and not state.halted and (reason := self.limits.automatic_halt(state)):
-                todo.append(Halted(at=event.at, reason=reason, by="limits"))
-            if kind is Halted:
+                todo.append(HaltedEvent(at=event.at, reason=reason, by="limits"))
+            if kind is HaltedEvent:
                 todo.extend([NextEffect(key) for key in state.unsettled])
         self.state = state
         return log_entries_of(events), tasks, deferrable and not tasks
@@ -193,13 +193,13 @@ class Ledger:
             elif isinstance(effect, NextEffect):
                 todo.append(effect)
             elif isinstance(effect, LearnEffect):
-                if not isinstance(event, Shadowed):
+                if not isinstance(event, ShadowedEvent):
                     # Before the learner gets the outcome: exploration is measured under the belief that decided.
                     todo.append(self.decider.settled(effect.order, effect.outcome, event.at, state.settled))
                 self.decider.counterfactual.learn(effect.order, effect.outcome.children)
                 self.decider.learner.settle(state.events, effect.outcome)
             elif isinstance(effect, AlertEffect) and not state.halted:
-                todo.append(Halted(at=event.at, reason=effect.reason, by="book"))
+                todo.append(HaltedEvent(at=event.at, reason=effect.reason, by="book"))
 
     def _append(
         self,
@@ -366,18 +366,18 @@ class LedgerOutbox:
                     continue
                 if ledger.state.halted or child.cancelling:
                     reason = "halted" if ledger.state.halted else "called back"
-                    ledger.record(Withheld(at=now, child=order.id, reason=reason))
+                    ledger.record(WithheldEvent(at=now, child=order.id, reason=reason))
                 else:
                     sending.append(order)
                     self._timers.add(now + self.patience, "child", order.id)
             if sending:
-                ledger.record(*[Sent(at=now, child=order.id) for order in sending])
+                ledger.record(*[SentEvent(at=now, child=order.id) for order in sending])
         for order in sending:
             try:
                 self.gateways[order.place].send(order)
             except Exception as error:  # by its contract, a gateway that raises has not sent
                 with ledger.lock:
-                    ledger.record(Withheld(at=ledger.clock(), child=order.id, reason=one_line_error(error)))
+                    ledger.record(WithheldEvent(at=ledger.clock(), child=order.id, reason=one_line_error(error)))
 
     def _cancel(self, order: ChildOrder) -> None:
         ledger, now = self._ledger, self._ledger.clock()
@@ -385,9 +385,9 @@ class LedgerOutbox:
             child = ledger.state.children.get(order.id)
             if child is None or child.done:
                 return
-            # After a crash, a venue may have a child whose `Sent` was lost: it must be cancelled there.
+            # After a crash, a venue may have a child whose `SentEvent` was lost: it must be cancelled there.
             if child.sends == 0 and child.status == "intended" and order.id not in self.unresolved:
-                ledger.record(Withheld(at=now, child=order.id, reason="called back"))
+                ledger.record(WithheldEvent(at=now, child=order.id, reason="called back"))
                 return
             self._timers.add(now + self.patience, "child", order.id)
         with suppress(Exception):  # a gateway may raise anything; a timer queries the child

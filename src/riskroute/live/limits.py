@@ -8,25 +8,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from functools import lru_cache
-from hashlib import blake2b
-
-import msgspec
 
 from riskroute.core.errors import InputError
-from riskroute.core.instrument import LARGEST_QUANTITY, Instrument, decimal_text, valid_decimal
+from riskroute.core.instrument import LARGEST_QUANTITY, Instrument, decimal_text, instrument_from_terms, valid_decimal
+from riskroute.core.records import Record
 from riskroute.core.text import shown
-from riskroute.live.state.orders import (
-    NANO,
-    ChildOrder,
-    ParentOrder,
-    Record,
-    VenueQuote,
-    amount_scale,
-    instrument_of,
-    minimum_units,
-    scaled_decimal,
-    touch_prices,
-)
+from riskroute.live.state.amounts import NANO, amount_scale, natural_amount
+from riskroute.live.state.orders import ChildOrder, ParentOrder, minimum_order_units
+from riskroute.live.state.quotes import VenueQuote, quoted_touch
 from riskroute.live.state.trading_state import TradingState
 
 LARGEST_PRICE = 10**9 * NANO  # a higher price is certainly in another unit
@@ -43,7 +32,7 @@ def check_order(order: ParentOrder) -> None:
     for name, value, most, text in (
         ("quantity", order.quantity, LARGEST_QUANTITY, order.instrument.quantity_text),
         ("deadline", order.deadline, 2**63 - 1, str),
-        ("limit", order.limit, LARGEST_PRICE, price_text),
+        ("limit", order.limit, LARGEST_PRICE, _price_text),
     ):
         if value is not None and not 0 < value <= most:
             raise InputError(f"{name} must be above 0 and at most {text(most)}, was {text(value)}")
@@ -58,7 +47,7 @@ def check_order(order: ParentOrder) -> None:
     if len(set(names)) < len(names):
         raise InputError(f"quotes and pools must name each place once, was {shown(names)}")
     check_quote_limits(order.quotes)
-    if not all(touch_prices(order.quotes)):
+    if not all(quoted_touch(order.quotes)):
         raise InputError("quotes must show a bid and an ask at some venue, did not")
     _check_minima(order, order.instrument)
 
@@ -70,16 +59,16 @@ def check_quote_limits(quotes: tuple[VenueQuote, ...]) -> None:
             where = f"{side} of {quote.venue} must"
             prices = [price for price, _ in levels]
             if len(prices) > 1 and prices != sorted(prices, reverse=sign < 0):
-                raise InputError(f"{where} have the best price first, was {', '.join(map(price_text, prices[:5]))}")
+                raise InputError(f"{where} have the best price first, was {', '.join(map(_price_text, prices[:5]))}")
             for price, size in levels:
                 if not (0 < price <= LARGEST_PRICE and 0 <= size <= LARGEST_SIZE):
                     expected = (
                         f"prices above 0 and up to {LARGEST_PRICE // NANO:,}, sizes from 0 to {LARGEST_SIZE:,} units"
                     )
-                    raise InputError(f"{where} have {expected}, was {price_text(price)} and {size:,} units")
-        bid, ask = touch_prices((quote,))
+                    raise InputError(f"{where} have {expected}, was {_price_text(price)} and {size:,} units")
+        bid, ask = quoted_touch((quote,))
         if bid and ask and bid >= ask:
-            found = f"{price_text(bid)} against {price_text(ask)}"
+            found = f"{_price_text(bid)} against {_price_text(ask)}"
             raise InputError(f"bids of {quote.venue} must be below its asks, was {found}")
         if quote.at <= 0:
             raise InputError(f"at of {quote.venue} must be a time since 1970, was {quote.at}")
@@ -92,7 +81,7 @@ def _check_minima(order: ParentOrder, instrument: Instrument) -> None:
         raise InputError(
             f"quantity must be a multiple of the lot, {text(instrument.lot_units)}, was {text(order.quantity)}"
         )
-    if order.quantity < (least := minimum_units(order.terms, order.mid)):
+    if order.quantity < (least := minimum_order_units(order.terms, order.mid)):
         minima = f"{decimal_text(instrument.minimum_quantity)} {instrument.quantity}"
         minima += f" and {decimal_text(instrument.minimum_notional)} {instrument.currency}"
         raise InputError(
@@ -109,7 +98,7 @@ def limit_units(limit: float, terms: str) -> int:
     >>> limit_units(0.3, '{"unit":"0.1"}'), limit_units(100_000, "")
     (3, 100000)
     """
-    return min(int(valid_decimal("limit", limit) // instrument_of("", terms).unit), LARGEST_QUANTITY)
+    return min(int(valid_decimal("limit", limit) // instrument_from_terms("", terms).unit), LARGEST_QUANTITY)
 
 
 def terms_refusal(state: TradingState, order: ParentOrder) -> str:
@@ -121,7 +110,7 @@ def terms_refusal(state: TradingState, order: ParentOrder) -> str:
     use = state.symbols.get(order.symbol)
     if use is None or use.terms == order.terms:
         return ""
-    before = instrument_of(order.symbol, use.terms)
+    before = instrument_from_terms(order.symbol, use.terms)
     if before.unit == instrument.unit and amount_scale(use.terms)[:2] == order.scale[:2]:
         return ""
     old, new = (
@@ -131,25 +120,18 @@ def terms_refusal(state: TradingState, order: ParentOrder) -> str:
     return f"{order.symbol} has {old} in this log, and now {new}: use another log, or another symbol"
 
 
-def price_text(price: int) -> str:
+def _price_text(price: int) -> str:
     """Return a price as text."""
-    return decimal_text(scaled_decimal(price), "")
+    return decimal_text(natural_amount(price), "")
 
 
-def money_text(nanos: int) -> str:
+def _money_text(nanos: int) -> str:
     """Return an amount in 1e-9 of a currency as text."""
     return f"{nanos / NANO:,.2f}"
 
 
 def _count_text(count: int) -> str:
     return f"{count:,}"
-
-
-def order_digest(order: ParentOrder) -> bytes:
-    """Hash the client's terms, without quotes: a retry with the same key may bring newer books."""
-    unit = str(order.instrument.unit)
-    wanted = order.symbol, order.side, order.quantity, order.limit, order.deadline, unit
-    return blake2b(msgspec.msgpack.encode(wanted), digest_size=12).digest()
 
 
 class Limits(Record, frozen=True):
@@ -239,20 +221,20 @@ class Limits(Record, frozen=True):
         quantity_in_use, notional_in_use = (use.quantity, use.notional) if use else (0, 0)
         for what, value, most, text in (
             ("quantity", quantity, limit_units(self.order_quantity, terms), order.instrument.quantity_text),
-            ("notional", notional, self.order_notional, money_text),
+            ("notional", notional, self.order_notional, _money_text),
             (
                 "quantity of open orders in {}",
                 quantity_in_use + quantity,
                 limit_units(self.symbol_quantity, terms),
                 order.instrument.quantity_text,
             ),
-            ("notional of open orders in {}", nanos(notional_in_use + amount), self.symbol_notional, money_text),
+            ("notional of open orders in {}", nanos(notional_in_use + amount), self.symbol_notional, _money_text),
             ("orders of the day", state.day.orders + 1, self.day_orders, _count_text),
-            ("notional of the day", state.day.notional + notional, self.day_notional, money_text),
+            ("notional of the day", state.day.notional + notional, self.day_notional, _money_text),
             ("orders that are not settled", len(state.unsettled) + 1, 2 * self.unsettled, _count_text),
         ):
             if value > most:
-                currency = f" {order.instrument.currency}" if text is money_text else ""
+                currency = f" {order.instrument.currency}" if text is _money_text else ""
                 found = f"at most {text(most)}{currency}, was {text(value)}{currency}"
                 return f"{what.format(order.symbol)} must be {found}"
         if order.deadline <= now:
@@ -279,8 +261,8 @@ class Limits(Record, frozen=True):
             if (child.symbol, child.side, child.parent) != (order.symbol, order.side, order.key):
                 return "a child must have the symbol, side and key of its order, did not"
             if child.limit is None or order.sign * child.limit > order.sign * worst:
-                price = "none" if child.limit is None else price_text(child.limit)
-                return f"limit of a child must be no worse than {price_text(worst)}, was {price}"
+                price = "none" if child.limit is None else _price_text(child.limit)
+                return f"limit of a child must be no worse than {_price_text(worst)}, was {price}"
         if asked > free:
             text = order.instrument.quantity_text
             return f"children must hold at most {text(free)}, was {text(asked)}"
@@ -294,7 +276,7 @@ class Limits(Record, frozen=True):
         """Return why trading must halt; empty if it need not."""
         if state.day.loss > self.day_loss:
             return (
-                f"the day's cost of {money_text(state.day.loss)} {state.currency} exceeds {money_text(self.day_loss)}"
+                f"the day's cost of {_money_text(state.day.loss)} {state.currency} exceeds {_money_text(self.day_loss)}"
             )
         if state.day.rejects > self.day_rejects:
             return f"{state.day.rejects} children were rejected today, more than {self.day_rejects}"

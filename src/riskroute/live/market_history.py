@@ -24,8 +24,10 @@ import numpy as np
 
 from riskroute.core.arrays import Floats
 from riskroute.live.children import context_of
-from riskroute.live.state.events import MarketObserved
-from riskroute.live.state.orders import NANO, MarketTrade, ParentOrder, VenueQuote
+from riskroute.live.state.amounts import NANO
+from riskroute.live.state.events import MarketObservedEvent
+from riskroute.live.state.orders import ParentOrder
+from riskroute.live.state.quotes import MarketTrade, VenueQuote
 from riskroute.routers.context import Context, ContextBooks
 from riskroute.routers.execution import OUTFLOW_SECONDS
 from riskroute.routers.public_data import PublicData, PublicMarketAtHorizon, PublicQueueOutflow
@@ -86,7 +88,7 @@ class MarketHistory:
         self._quotes: dict[tuple[str, str], _History[VenueQuote]] = defaultdict(lambda: _History(self.most_quotes))
         self._trades: dict[tuple[str, str], _History[MarketTrade]] = defaultdict(lambda: _History(self.most_trades))
         self._since: dict[str, int] = {}  # by symbol, the time from which the feed has all trades
-        self._unreported: dict[str, list[MarketTrade]] = {}  # by symbol, trades that no `MarketObserved` has yet
+        self._unreported: dict[str, list[MarketTrade]] = {}  # by symbol, trades that no `MarketObservedEvent` has yet
 
     def put(self, symbol: str, quotes: Iterable[VenueQuote]) -> None:
         """Replace the books of a symbol that are not newer than the given ones."""
@@ -144,7 +146,7 @@ class MarketHistory:
             found = {quote.venue: self._queue(order, quote) for quote in order.quotes if closing}
         return ObservedHistory({venue: queue for venue, queue in found.items() if queue is not None}, closing)
 
-    def seen(self, order: ParentOrder, at: int) -> MarketObserved | None:
+    def seen(self, order: ParentOrder, at: int) -> MarketObservedEvent | None:
         """Return the public data between an order's arrival and its deadline; None if there are none."""
         with self._lock:
             queues, closing = self.market(order)
@@ -156,7 +158,7 @@ class MarketHistory:
                 del self._expected[order.symbol]
         if not (closing or trades):
             return None
-        return MarketObserved(at=at, order=order, queues=queues, closing=closing, trades=trades)
+        return MarketObservedEvent(at=at, order=order, queues=queues, closing=closing, trades=trades)
 
     def _closing(self, order: ParentOrder) -> tuple[VenueQuote, ...]:
         """Return the last books up to the deadline; empty if none has changed since the arrival."""
@@ -227,7 +229,7 @@ def _size_at(levels: Sequence[tuple[int, int]], sign: int, price: int) -> int | 
 # public outcomes of an order, from the observed market
 
 
-def public_from_history(event: MarketObserved) -> PublicData:
+def public_from_market_history(event: MarketObservedEvent) -> PublicData:
     """Return the public outcomes of an order, as in a backtest.
 
     Market orders take from the books at arrival; the remainders of limit orders take from the books at the deadline.

@@ -11,22 +11,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from riskroute.core.errors import RiskrouteError
+from riskroute.core.instrument import instrument_terms
 from riskroute.core.runtime import machine_type, provenance_versions
 from riskroute.live.config import LiveConfig
 from riskroute.live.http.requests import ExecutedChildRequest
 from riskroute.live.learner import Learner, learn_quietly
-from riskroute.live.log.interface import check_heads
+from riskroute.live.log.interface import check_log_heads
 from riskroute.live.shadow import shadow_outcome
-from riskroute.live.state.orders import (
-    NANO,
-    ParentOrder,
-    PoolQuote,
-    VenueQuote,
-    amount_scale,
-    minimum_units,
-    scaled_decimal,
-    terms_of,
-)
+from riskroute.live.state.amounts import NANO, amount_scale, natural_amount
+from riskroute.live.state.orders import ParentOrder, minimum_order_units
+from riskroute.live.state.quotes import PoolQuote, VenueQuote
 from riskroute.routers.registry import router_bytes, router_from
 from riskroute.routers.router import Router
 
@@ -35,8 +29,8 @@ def _sample_order(config: LiveConfig, number: int) -> ParentOrder:
     """Return an order in the first configured symbol, on books of all venues."""
     now = time.time_ns()
     symbol, instrument = next(iter(config.instruments.items()))
-    lot = instrument.lot_units
-    lots = max(100, -(-minimum_units(terms_of(instrument), 100 * amount_scale(terms_of(instrument)).at_one) // lot))
+    lot, terms = instrument.lot_units, instrument_terms(instrument)
+    lots = max(100, -(-minimum_order_units(terms, 100 * amount_scale(terms).at_one) // lot))
     bids, asks = ((100 * NANO, 50 * lots * lot),), ((100 * NANO + int(instrument.tick * NANO), 50 * lots * lot),)
     return ParentOrder(
         key=f"sample {number}",
@@ -47,7 +41,7 @@ def _sample_order(config: LiveConfig, number: int) -> ParentOrder:
         quotes=tuple(VenueQuote(venue=name, bids=bids, asks=asks, at=now) for name in config.venues),
         pools=tuple(PoolQuote(pool=name) for name in config.pools),
         received=now,
-        terms=terms_of(instrument),
+        terms=terms,
     )
 
 
@@ -61,7 +55,7 @@ def warm_up(config: LiveConfig, router: Router, orders: int = 6) -> None:
         except RiskrouteError:  # reported with the first real decision
             return
         quote = order.quotes[0]
-        price = scaled_decimal((quote.asks if order.sign > 0 else quote.bids)[0][0])
+        price = natural_amount((quote.asks if order.sign > 0 else quote.bids)[0][0])
         quantity = order.instrument.natural(order.quantity)
         child = ExecutedChildRequest(kind="take", place=quote.venue, sent=quantity, filled=quantity, price=price)
         learn_quietly(learner.router, shadow_outcome(order, [child]))
@@ -116,7 +110,7 @@ def _log(config: LiveConfig) -> ReadinessCheck:
         return ReadinessCheck("log", True, f"{config.log.path} does not exist yet; serve creates it")
     try:
         with config.open_log(create=False) as log:
-            check_heads(log, log.recorded())
+            check_log_heads(log, log.recorded())
             return ReadinessCheck("log", True, f"{log.head().seq:,} rows, stream {log.header.stream}")
     except RiskrouteError as error:
         return ReadinessCheck("log", False, str(error))

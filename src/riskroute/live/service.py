@@ -14,21 +14,22 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from riskroute.core.errors import HaltedError, InputError, LeaseError, StateError
-from riskroute.live.background import BackgroundThread, RefitWorker
+from riskroute.core.errors import HaltedError, InputError, LeaseError, OverloadedError, StateError
+from riskroute.core.instrument import instrument_terms
+from riskroute.live.background import BackgroundProcess, BackgroundThread
 from riskroute.live.config import LiveConfig
 from riskroute.live.engine import TradingEngine, new_engine_answer
 from riskroute.live.http.requests import OrderRequest, QuotesRequest, RequestParser, ShadowRequest
 from riskroute.live.learner import Refit
 from riskroute.live.ledger import LOGGER
-from riskroute.live.limits import check_order, check_quote_limits, order_digest
+from riskroute.live.limits import check_order, check_quote_limits
 from riskroute.live.log.interface import Log, log_events_after
 from riskroute.live.log.state_store import StateStore
 from riskroute.live.market_history import MarketHistory
 from riskroute.live.readiness import warm_up
 from riskroute.live.shadow import ShadowComparison, compare_shadow
-from riskroute.live.state.events import Accepted, Settled, Shadowed
-from riskroute.live.state.orders import Decision, ParentOrder, terms_of
+from riskroute.live.state.events import AcceptedEvent, SettledEvent, ShadowedEvent
+from riskroute.live.state.orders import OrderDecision, ParentOrder, order_digest
 from riskroute.live.state.trading_state import TradingState
 from riskroute.routers.registry import router_bytes
 
@@ -43,6 +44,7 @@ class Service:
 
     belief_seconds = 2.0  # between computations of the beliefs about venues, which take long
     patience = 10.0  # seconds to wait in `close` for orders in the queue; each takes milliseconds
+    most_waiting = 10_000  # calls and reports in the queue; otherwise a stuck engine would let them fill memory
 
     def __init__(
         self,
@@ -57,7 +59,7 @@ class Service:
         self.history = MarketHistory(keep=config.mode == "shadow")
         self._parser = RequestParser(config, clock)
         router = config.build_router()
-        self._worker: Executor | None = RefitWorker() if config.router.refit_every else None
+        self._worker: Executor | None = BackgroundProcess() if config.router.refit_every else None
         self._saver = BackgroundThread("riskroute snapshots")
         self.engine = TradingEngine(
             config.open_log() if log is None else log,
@@ -130,11 +132,11 @@ class Service:
         counterfactual = self.engine.decider.counterfactual
         accepted: dict[str, ParentOrder] = {}
         for _, event in log_events_after(self.log, max(self.log.head().seq - rows, 0)):
-            if isinstance(event, Accepted):
+            if isinstance(event, AcceptedEvent):
                 accepted[event.order.key] = event.order
-            elif isinstance(event, Settled) and event.outcome.parent in accepted:
+            elif isinstance(event, SettledEvent) and event.outcome.parent in accepted:
                 counterfactual.learn(accepted.pop(event.outcome.parent), event.outcome.children)
-            elif isinstance(event, Shadowed):
+            elif isinstance(event, ShadowedEvent):
                 counterfactual.learn(event.order, event.outcome.children)
 
     def _show_books(self, state: TradingState) -> None:
@@ -167,7 +169,7 @@ class Service:
 
     # requests
 
-    def submit(self, order: OrderRequest) -> Future[Decision]:
+    def submit(self, order: OrderRequest) -> Future[OrderDecision]:
         """Submit an order to the engine's thread; the future has its decision once it is durable."""
         return self._in_engine(partial(self._accept, order, self.clock()), order.key)
 
@@ -198,11 +200,13 @@ class Service:
 
         if self._closing.is_set():
             answer.set_exception(HaltedError("the service is stopping"))
+        elif (waiting := self.engine.queue_length) >= self.most_waiting:
+            answer.set_exception(OverloadedError(f"the router is overloaded: {waiting:,} requests wait; try again"))
         else:
             self.engine.call_soon(run, key)
         return answer
 
-    def _accept(self, given: OrderRequest, received: int, answer: Future[Decision]) -> Future[Decision]:
+    def _accept(self, given: OrderRequest, received: int, answer: Future[OrderDecision]) -> Future[OrderDecision]:
         if self.config.mode == "shadow":
             raise StateError("mode must be live for orders, was shadow: send executed orders to /shadow/orders")
         engine, now = self.engine, self.clock()
@@ -256,7 +260,7 @@ class Service:
             trades = self.history.trade(quotes.symbol, trades, min(newest, now))
         self.history.put(quotes.symbol, books)
         if self.config.log.quotes:
-            self.engine.record_quotes(quotes.symbol, books, trades, terms_of(instrument))
+            self.engine.record_quotes(quotes.symbol, books, trades, instrument_terms(instrument))
         return len(books)
 
     def halt(self, reason: str, by: str) -> Future[list[int]]:
@@ -299,7 +303,7 @@ class Service:
     @property
     def learning_lags(self) -> bool:
         """Whether a refit has been due for longer than the least time limit of the worker."""
-        return self.engine.refit_overdue > RefitWorker.least
+        return self.engine.refit_overdue > BackgroundProcess.least
 
     def mark(self) -> tuple[Any, ...]:
         """Return a value that changes whenever the dashboard changes."""

@@ -14,23 +14,24 @@ from typing import Any
 import msgspec
 
 from riskroute.core.errors import InputError, KeyUsedError, RefusedError, RouterError
+from riskroute.core.instrument import natural_quantity
 from riskroute.core.text import shown
 from riskroute.live.children import context_of
 from riskroute.live.engine import TradingEngine, complete_engine_answer
-from riskroute.live.http.requests import ExecutedChildRequest, requested_price, requested_units
-from riskroute.live.limits import check_order, order_digest, terms_refusal
-from riskroute.live.state.events import Shadowed
+from riskroute.live.http.requests import ExecutedChildRequest, request_price, request_units
+from riskroute.live.limits import check_order, terms_refusal
+from riskroute.live.state.amounts import NANO
+from riskroute.live.state.events import ShadowedEvent
 from riskroute.live.state.fold import BEYOND, fold_children_outcome
 from riskroute.live.state.orders import (
-    NANO,
-    ChildOutcome,
-    Decision,
+    ChildOrderOutcome,
+    OrderDecision,
     OrderOutcome,
     ParentOrder,
-    natural_plan,
-    natural_quantity,
-    touch_prices,
+    natural_order_plan,
+    order_digest,
 )
+from riskroute.live.state.quotes import quoted_touch
 from riskroute.routers.plan import Plan, plain_plan
 from riskroute.routers.report import KINDS
 
@@ -54,7 +55,7 @@ def shadow_outcome(order: ParentOrder, children: Sequence[ExecutedChildRequest])
 
     Raises `InputError` for children that do not fit the order.
     """
-    bid, ask = touch_prices(order.quotes)
+    bid, ask = quoted_touch(order.quotes)
     mid, unit, sign = order.mid, order.scale.unit, order.sign
     if not 0 < len(children) <= 1_000:
         raise InputError(f"expected 1 to 1000 children, got {len(children)}")
@@ -62,7 +63,7 @@ def shadow_outcome(order: ParentOrder, children: Sequence[ExecutedChildRequest])
     for number, child in enumerate(children):
         sent, filled, price, fees = _checked_child(order, child)
         outcomes.append(
-            ChildOutcome(
+            ChildOrderOutcome(
                 slot=number,
                 attempt=0,
                 kind=child.kind,
@@ -91,11 +92,11 @@ def _checked_child(order: ParentOrder, child: ExecutedChildRequest) -> tuple[int
     if child.place not in places:
         raise InputError(f"place of a {child.kind} child must be one of {', '.join(places)}, was {shown(child.place)}")
     instrument = order.instrument
-    sent = requested_units("sent of a child", child.sent, instrument)
-    filled = requested_units("filled of a child", child.filled, instrument)
-    price = requested_price("price of a child", child.price)
+    sent = request_units("sent of a child", child.sent, instrument)
+    filled = request_units("filled of a child", child.filled, instrument)
+    price = request_price("price of a child", child.price)
     sign = 1 if child.fee > 0 else -1
-    fee = sign * requested_price("fee of a child", sign * child.fee)
+    fee = sign * request_price("fee of a child", sign * child.fee)
     if filled > sent or sent == 0:
         text = instrument.quantity_text
         raise InputError(f"expected a child to fill at most the quantity it sent, got {text(filled)} of {text(sent)}")
@@ -106,7 +107,7 @@ def _checked_child(order: ParentOrder, child: ExecutedChildRequest) -> tuple[int
     return sent, filled, price, fee * order.scale.one // NANO
 
 
-def _executed_plan(order: ParentOrder, children: Sequence[ChildOutcome]) -> Plan:
+def _executed_plan(order: ParentOrder, children: Sequence[ChildOrderOutcome]) -> Plan:
     """Return the plan that matches children, without sweeps, which follow from its rest rule."""
     shares: dict[str, dict[str, int]] = {kind: {} for kind in KINDS}
     for child in children:
@@ -139,7 +140,7 @@ def compare_shadow(
             raise RefusedError(refusal)
         known = engine.unwritten_digests.get(order.key)
         if known is None and (before := engine.order_event(order.key)) is not None:
-            known = before.digest if isinstance(before, Shadowed) else b""
+            known = before.digest if isinstance(before, ShadowedEvent) else b""
         if known is not None and known != digest:
             raise KeyUsedError(f"key {shown(order.key)} belongs to another order")
         if known is not None:
@@ -149,7 +150,7 @@ def compare_shadow(
         market = None if engine.history is None else engine.history.market(order)
         plan = Plan.from_json(decision.plan)
         estimate = engine.decider.counterfactual.cost(order, plan, outcome.children, market)
-        event = Shadowed(
+        event = ShadowedEvent(
             at=engine.clock(),
             order=order,
             decision=decision,
@@ -166,7 +167,7 @@ def compare_shadow(
     comparison = ShadowComparison(
         key=order.key,
         router=decision.router,
-        plan=natural_plan(decision.plan, order.instrument),
+        plan=natural_order_plan(decision.plan, order.instrument),
         currency=order.instrument.currency,
         cost=natural(outcome.cost),
         estimate=natural(event.estimate),
@@ -184,7 +185,7 @@ def compare_shadow(
     return answer
 
 
-def _decide(engine: TradingEngine, order: ParentOrder) -> Decision:
+def _decide(engine: TradingEngine, order: ParentOrder) -> OrderDecision:
     decider, now = engine.decider, order.received
     learner, reason = decider.learner, decider.learner.disabled
     consulted = not reason

@@ -176,7 +176,7 @@ def _detect_format(path: Path, options: ReadingOptions | None = None) -> str:
         expected = {
             "itch": "be a complete NASDAQ ITCH 5.0 file, raw or gzip",
             "table": "be a Parquet table, as its name says",
-            "": "hold market data (ITCH 5.0, DBN, CSV, Parquet, or Binance depth updates as JSON)",
+            "": "hold market data (ITCH 5.0, DBN, CSV, Parquet, or books and trades as JSON lines)",
         }
         raise error(f"{path} must {expected[claimed]}, was {content}")
     if not csv_members(path):
@@ -264,6 +264,7 @@ def _readers(
     read: set[Path] = set()
     opened: dict[Path, Any] = {}
     trades: list[Path] = []
+    zones: set[str] = set()
     count = 0
     for path in dict.fromkeys(files):
         if path in read:
@@ -284,10 +285,11 @@ def _readers(
                 skipped(path, str(error))
             continue
         read |= reader.files if isinstance(reader, LobsterReader | UpdateReader) else {path}
+        zones.add(getattr(reader, "zone", TRADING_ZONE))
         count += 1
         yield reader
     if trades and (count or not set(trades) <= in_folders):
-        yield TradeReader(trades, options)
+        yield TradeReader(trades, options, zones)
     elif not count:
         folders = ", ".join(str(path) for path in paths)
         raise DataError(f"{folders}: no market data found")
@@ -338,7 +340,7 @@ class _BookImport:
         self.out, self.venue, self.symbol, self.writers = out, venue, symbol, writers
         self.derived, self.instrument = _instrument(reader, options, symbol)
         self.touched: dict[dt.date, Recording] = {}  # recordings with rows of the current file
-        self.named, self.files = "", 0  # name of the venue in the current file, number of files
+        self.named, self.files = ("", ""), 0  # venue and symbol in the current file, number of files
         self._reader = reader
         self._days: set[dt.date] = set()
         self._cut, self._trades = (
@@ -349,8 +351,8 @@ class _BookImport:
         self._open: dict[str, RecordingWriter] = {}  # by table, the recording to which rows were added last
         self._waiting: Counter[str] = Counter()  # counted in the next recording with snapshots
 
-    def begin(self, reader: _Reader, named: str) -> None:
-        """Begin a file of this book, in which its venue is called ``named``."""
+    def begin(self, reader: _Reader, named: tuple[str, str]) -> None:
+        """Begin a file of this book, which calls its venue and symbol ``named``."""
         self._cut.begin_file(reader.date)
         self._reader, self.named, self.touched, self.files = reader, named, {}, self.files + 1
 
@@ -379,7 +381,7 @@ class _BookImport:
 
     def add_trades(self, part: ReaderPart, source: str) -> int:
         """Add public trades of another file to the days that have books; return their number."""
-        self.named, count = part.venue, 0
+        self.named, count = (part.venue, part.symbol), 0
         self._waiting.update(part.notes)
         for piece in self._trades.cut(part):
             events = piece.events
@@ -441,8 +443,9 @@ class _BookImport:
             if before is not None:
                 before.close(table)
             self._open[table] = writer
-        renamed = self.named != self.venue and "venue" in frame.columns
-        add(frame.with_columns(polars.lit(self.venue).alias("venue")) if renamed else frame)
+        names = {"venue": self.venue, "symbol": self.symbol}
+        renamed = self.named != (self.venue, self.symbol) and "venue" in frame.columns
+        add(frame.with_columns(polars.lit(new).alias(name) for name, new in names.items()) if renamed else frame)
 
     def _count(self, one: Recording) -> None:
         """Add the waiting counts to a recording."""
@@ -470,20 +473,24 @@ def _read(
         venue = names.new(part.venue)
         if venue is None:
             continue
+        symbol, named = options.symbol_names.get(part.symbol, part.symbol), (part.venue, part.symbol)
         # Files of other formats make recordings of their own.
-        key = (venue, part.symbol, reader.name, reader.depth, _instrument(reader, options, part.symbol))
+        key = (venue, symbol, reader.name, reader.depth, _instrument(reader, options, symbol))
         if part.venue == options.venue:  # the venue exists: discard the books of others that were renamed to it
-            for other in [other for other, one in mine.items() if one.named != part.venue]:
+            for other in [other for other, one in mine.items() if one.named[0] != part.venue]:
                 if mine.pop(other).files > 1:
                     raise InputError(f"{reader.source.name} has several venues, as have other files; venue = OLD=NEW")
                 books.pop(other).discard()
         if key not in mine:
             if key not in books:
-                books[key] = _BookImport(out, options, venue, part.symbol, reader, writers)
-            books[key].begin(reader, part.venue)
+                books[key] = _BookImport(out, options, venue, symbol, reader, writers)
+            books[key].begin(reader, named)
             mine[key] = books[key]
-        elif mine[key].named != part.venue:
-            raise InputError(f"two venues of {reader.source.name} are named {venue}; give each its own name")
+        elif mine[key].named != named:
+            twice = f"venues of {reader.source.name} are named {venue}"
+            if mine[key].named[0] == part.venue:
+                twice = f"symbols of {reader.source.name} are named {symbol}"
+            raise InputError(f"two {twice}; give each its own name")
         mine[key].add(part)
         count += part.snapshots.height
         if progress is not None:
@@ -507,11 +514,12 @@ def _add_trades(
     count = 0
     for part in reader.parts():
         venue = names.new(part.venue)
-        mine = [book for key, book in books.items() if key[:2] == (venue, part.symbol)]
+        symbol = options.symbol_names.get(part.symbol, part.symbol)
+        mine = [book for key, book in books.items() if key[:2] == (venue, symbol)]
         if venue is not None and not mine:
             raise DataError(
-                f"{reader.source} has trades of {part.symbol} at {venue}, which change no book; import them together "
-                f"with book updates or snapshots of {part.symbol} at {venue}"
+                f"{reader.source} has trades of {symbol} at {venue}, which change no book; import them together "
+                f"with book updates or snapshots of {symbol} at {venue}"
             )
         for book in mine:
             count += book.add_trades(part, reader.source.name)

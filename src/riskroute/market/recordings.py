@@ -9,7 +9,6 @@ import datetime as dt
 import json
 import math
 import os
-import re
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -34,6 +33,7 @@ from riskroute.core.instrument import (
     decimal_step,
     decimal_text,
     instrument_from_plain,
+    named_after_symbol,
     valid_decimal,
 )
 from riskroute.core.text import one_line_error
@@ -144,13 +144,11 @@ class Recording:
 
     @property
     def remarks(self) -> list[str]:
-        """Sentences about dropped levels, gaps, units, time zone and quality."""
+        """Sentences about dropped levels, gaps and quality."""
         times = "once" if self.gaps == 1 else f"{self.gaps:,} times"
         facts = {
             self.cut: bool(self.cut),
             f"Updates of {self.stem} are missing {times}; its book is unknown until the next snapshot.": self.gaps,
-            f"Days of {self.stem} are sessions {self.instrument.session_text}.": bool(self.instrument.hours),
-            f"Days and hours of {self.stem} are in {self.zone} time.": self.zone != TRADING_ZONE,
         }
         notes = [f"{self.stem}: {text}." for text in _remarks_on(self.notes)]
         return [*(sentence for sentence, holds in facts.items() if holds), *notes]
@@ -283,10 +281,7 @@ class Steps:
         found = replace(instrument, unit=self._unit, lot=None, tick=tick)
         if self._unit == 1 and instrument.zone == TRADING_ZONE:
             return found
-        money = "USDT|USDC|FDUSD|BUSD|TUSD|DAI|USD|EUR|GBP|JPY|BTC|ETH|BNB"
-        pair = re.fullmatch(rf"([A-Z0-9]{{2,10}}?)[-/_]?({money})", instrument.symbol.upper())
-        counted, currency = pair.groups() if pair else ("units", "unknown currency")
-        return replace(found, quantity=counted, currency=currency)
+        return named_after_symbol(found)
 
 
 class _ParquetStream:

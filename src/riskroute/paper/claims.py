@@ -131,12 +131,12 @@ def _percentages(values: Mapping[str, float]) -> str:
 
 
 def _lead(ends: Mapping[str, float]) -> float:
-    """Return the regret of the better benchmark divided by that of the worse of RISE and RISE++."""
+    """Return the regret of the better benchmark divided by the regret of the worse of RISE and RISE++."""
     return min(ends[name] for name in _BENCHMARKS) / max(ends[name] for name in _OURS)
 
 
 def _growth(summary: _Summary, panel: str) -> dict[str, float]:
-    """Return the regret of the second half of the rounds divided by that of the first half, by policy."""
+    """Return by policy the regret of the second half of the rounds, divided by the regret of the first half."""
     found = {}
     for name in _FOUR:
         policy = summary["panels"][panel]["policies"][name]
@@ -301,7 +301,7 @@ def _linear(summary: _Summary, panel: str) -> _Verdict:
 
 @_figure4_claim("RiskUCB falls behind over time")
 def _ucb_falls_behind(summary: _Summary, panel: str) -> _Verdict:
-    """Check that RiskUCB's regret over that of the worse of RISE and RISE++ ends above 1 and above its early value."""
+    """Check that RiskUCB's regret, divided by the worse of RISE and RISE++, ends above 1 and above its early value."""
     policies = summary["panels"][panel]["policies"]
     early, late = (
         {
@@ -378,7 +378,7 @@ def _negative_correlation_helps(summary: _Summary) -> _Verdict:
 
 
 def _gaps_concentrated(summary: _Summary, label: str) -> _Verdict:
-    """Check that positive gaps in exploration windows and after changes average more than twice those elsewhere."""
+    """Check that positive gaps are on average twice as large in exploration windows and after changes as elsewhere."""
     story = summary["stories"][label]
     text = (
         f"{story['share_of_gaps']:.0%} of the positive gaps in {story['share_of_rounds']:.0%} of the rounds; "

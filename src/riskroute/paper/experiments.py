@@ -62,7 +62,7 @@ _EXPLORATION = {"restart-gse": 500, "restart-gse short": None}
 def experiment_panels(
     name: str, size: SimulationSize, policies: Sequence[str] | None = None, choices: PaperChoices = DEFAULT
 ) -> list[SimulationPanel]:
-    """Return the panels of an experiment; default of ``policies``: those compared in the experiment."""
+    """Return the panels of an experiment; default of ``policies``: the ones that the experiment compares."""
     if name == "nonstationary":
         return _changing_panels(size, policies or ("restart-gse", "change-test", "rise"), choices)
     make: dict[str, Callable[..., list[SimulationPanel]]] = {
@@ -156,7 +156,7 @@ def _figure4_panels(size: SimulationSize, policies: Sequence[str], choices: Pape
 def _autocorrelation_panels(
     size: SimulationSize, policies: Sequence[str], choices: PaperChoices
 ) -> list[SimulationPanel]:
-    """Return panels of five correlations; noise times standard deviation (the model) or variance (as printed)."""
+    """Return a panel per correlation and noise scale: standard deviation (the model) or variance (as printed)."""
     slots, shares = 5, 6
     problem = random_routing_problem(shares, slots, choices.correlated_instance)
     return [
@@ -218,7 +218,7 @@ def _restart_gse_episode(
         environment.setting(size.horizon), seed_stream(size.seed, stream, label, 0, "policy")
     )
     rewards = environment.run(np.random.default_rng(seed_stream(size.seed, stream, label, 0, "rewards")))
-    cuts = regret_checkpoints(size.horizon, _CHECKPOINTS, "linear")  # those of the runner, so that draws are the same
+    cuts = regret_checkpoints(size.horizon, _CHECKPOINTS, "linear")  # as in the runner, so that draws are the same
     restarts, windows, lengths, gaps = [], [], [], []
     while policy.remaining:
         plan, begin = policy.plan(), policy.played
@@ -352,9 +352,9 @@ def plan_experiments(
 ) -> list[Experiment]:
     """Return the experiments to simulate.
 
-    ``name`` is one of `TITLES`, or ``all``; ``panel`` is one panel of the paper's figure, ``a`` to ``e``. Default of
-    ``runs``: 50, or 1 per random instance; of ``horizon``: that of the preset; of ``policies``: those of each
-    experiment. ``preset`` holds the choices that the paper does not state.
+    ``name`` is one of `TITLES`, or ``all``; ``panel`` is one panel of the paper's figure, ``a`` to ``e``. ``preset``
+    holds the choices that the paper does not state. Defaults: 50 ``runs``, or 1 per random instance; the preset's
+    ``horizon``; the ``policies`` that each experiment compares.
     """
     choices = preset if isinstance(preset, PaperChoices) else PRESETS[one_of("preset", preset, tuple(PRESETS))]
     horizon = choices.horizon if horizon is None else horizon

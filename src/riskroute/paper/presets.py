@@ -1,4 +1,4 @@
-"""Presets for the choices that the paper does not state: our defaults, and those that reproduce most of its claims."""
+"""Presets for the choices that the paper does not state: our defaults, and values that reproduce most of its claims."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ class PaperChoices:
     regret : str
         Regret to average, ``path`` or ``steady``; both have the same expectation.
     constant, ridge : float, optional
-        C-hat and lambda of RISE++; default: those of `RisePlusPlus` in its practical mode.
+        C-hat and lambda of RISE++; default: as in the practical mode of `RisePlusPlus`.
     delta : float, optional
         Failure probability of RISE++ and RiskUCB; default: ``1/T`` and ``1/T^2``, respectively.
     explored : float
         RISE explores ``explored * slots * T^(2/3)`` rounds: 1 if the paper's d counts slots, 2 if it counts features.
     instance : int
-        Number that seeds the random instance in all four panels of figure 2.
+        Seed of the random instance in all four panels of figure 2.
     correlated_instance : int
-        Number that seeds the random instance with autocorrelated noise.
+        Seed of the random instance with autocorrelated noise.
     changing_instance, changes : int
-        Number that seeds the random instance with changing coefficients, and number of changes.
+        Seed of the random instance with changing coefficients, and number of changes.
     table_base_variance : float
         Base variance omega for the paper's table of venues; the paper states omega for its synthetic experiments only.
     """
@@ -57,7 +57,7 @@ class PaperChoices:
         validated_parameters(self)
 
     def policies(self, names: Sequence[str], slots: int) -> tuple[str, ...] | dict[str, str | Policy]:
-        """Return names, or policies by name if a constant is not the default, for a panel with ``slots`` slots."""
+        """Return the policies of a panel with ``slots`` slots: their names or, with changed constants, by name."""
         chosen: dict[str, Policy] = {}
         if self.explored != 1:
             chosen["rise"] = Rise(explore_multiplier=self.explored * slots)

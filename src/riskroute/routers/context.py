@@ -18,6 +18,7 @@ from riskroute.core.instrument import (
     Instrument,
     decimal_step,
     instrument_from_plain,
+    named_after_symbol,
     plain_number,
 )
 from riskroute.core.runtime import cached
@@ -353,7 +354,8 @@ def read_context(books: Mapping[str, Any], **order: Any) -> Context:
         ``taker`` and ``maker``, such as ``"10 bps"`` or ``"0.0030 per share"`` (see `riskroute.routing.fees`);
         ``pools`` by name, each with a ``fee`` per quantity of 1; the ``instrument`` with its fields by name, or
         ``symbol``, ``tick`` and ``protection``. May hold the order's fields too. Default of the instrument's unit
-        and tick: the largest powers of ten, at most 1 and 0.01, of which all sizes and prices are multiples.
+        and tick: the largest powers of ten, at most 1 and 0.01, of which all sizes and prices are multiples. Fractional
+        sizes are not shares: quantity and currency are then named after a symbol such as BTCUSDT, or as unknown.
     **order : Any
         Fields of `Context` that describe the order, its ``quantity`` (or ``shares``) and ``lot`` as natural numbers;
         they override those in ``books``.
@@ -408,9 +410,11 @@ def _instrument(values: dict[str, Any], read: list[dict[str, Any]], quantity: An
     fields |= {name: values.pop(name) for name in _INSTRUMENT_FIELDS if values.get(name) is not None}
     levels = np.array([level for one in read for side in ("bids", "asks") for level in one[side]]).reshape(-1, 2)
     wanted = [float(quantity)] if isinstance(quantity, int | float) else []
+    named = bool({"quantity", "currency", "unit"} & set(fields)) or decimal_step(levels[:, 1]) == 1
     fields.setdefault("unit", decimal_step([*levels[:, 1], *wanted]))
     fields.setdefault("tick", min(decimal_step(levels[:, 0]), Instrument.tick))
-    return instrument_from_plain(fields.pop("symbol", ""), fields)
+    found = instrument_from_plain(fields.pop("symbol", ""), fields)
+    return found if named else named_after_symbol(found)  # fractions are not of shares
 
 
 def _books(venues: tuple[str, ...], read: list[dict[str, Any]], instrument: Instrument) -> ContextBooks:

@@ -16,7 +16,6 @@ from riskroute.core.records import from_plain
 from riskroute.core.text import shown
 from riskroute.core.validation import as_name, real_number, true_or_false
 
-
 _MOST_KAPPA = 1000  # basis points per squared basis point
 
 
@@ -100,8 +99,8 @@ def risk_profile(name: str, value: Any) -> RiskProfile:
     >>> risk_profile("risk", "cautios")
     Traceback (most recent call last):
     ...
-    riskroute.core.errors.InputError: risk must be cautious, balanced, cheapest or a kappa from 0 to 1000, was 'cautios';
-    did you mean 'cautious'?
+    riskroute.core.errors.InputError: risk must be cautious, balanced, cheapest or a kappa from 0 to 1000,
+    was 'cautios'; did you mean 'cautious'?
     """
     if isinstance(value, RiskProfile):
         return value

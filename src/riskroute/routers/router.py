@@ -60,8 +60,8 @@ class Router(ABC):
     feedback: ClassVar[str] = "F0"
     # learned attributes, set up by `begin` and saved by `state`; `restore` checks their values against the annotations
     memory: ClassVar[tuple[str, ...]] = ()
-    # number of completed orders kept, to ignore repeated reports
-    remembered_orders: ClassVar[int] = 100_000
+    # number of completed orders kept, to ignore repeated reports; every saved state has their keys
+    remembered_orders: ClassVar[int] = 1_000
 
     @classmethod
     @cache

@@ -102,7 +102,8 @@ class Allocations(LatticeSet):
         self._largest = self._largest_size()
         self.scale = self._largest if scale is None else real_number("scale", scale, above=0)
         if not 1 / LARGEST <= self.largest_norm() <= LARGEST:
-            raise InputError(f"expected a largest norm from {1 / LARGEST:g} to {LARGEST:g}: change scale {scale:g}")
+            limits = f"{1 / LARGEST:g} to {LARGEST:g}"
+            raise InputError(f"scale must give features a largest norm from {limits}, was {self.scale:g}")
         self._designs: dict[float, Design] = {}
 
     def _check_room(self, least: Integers, most: Integers) -> None:
@@ -237,8 +238,8 @@ class Allocations(LatticeSet):
         """Return the allocation in proportion to non-negative ``weights (slots,)``, by largest remainders.
 
         Weights apportion the shares above the minimums; all-zero weights count as equal. The excess over a cap goes to
-        slots with weight in proportion; once these are full, slots without weight share it evenly. Each slot gets the
-        floor of its quota in lots. Leftover lots go to the largest remainders, ties to the first slot.
+        the other slots in proportion to weight or, once all slots with weight are full, evenly to the rest. Each slot
+        gets the floor of its quota in lots. Leftover lots go to the largest remainders, ties to the first slot.
 
         Examples
         --------

@@ -29,9 +29,9 @@ from riskroute.routing.separable import maximise_tables
 class ConsolidatedTake(NamedTuple):
     """Shares taken from a consolidated book, by venue.
 
-    ``shares (V,)`` are taken at each venue, at no worse than ``limits (V,)`` (NaN where none are). ``cost`` is against
-    the mid, with fees. ``beyond`` shares are not taken: they exceed the displayed depth or, with minimum order sizes,
-    fit no venue.
+    ``shares (V,)`` are taken at each venue, at prices no worse than ``limits (V,)`` (NaN for 0 shares). ``cost`` is
+    against the mid, with fees. ``beyond`` shares are not taken: they exceed the displayed depth or, with minimum order
+    sizes, fit no venue.
     """
 
     shares: Integers
@@ -72,7 +72,7 @@ class ConsolidatedBook:
         sizes = np.ascontiguousarray(exact_array("sizes", sizes, np.float64, prices.shape))
         takers = np.ascontiguousarray(exact_array("takers", takers, np.float64, (len(prices), 2)))
         if takers.size and not np.abs(takers[:, 1]).max() < 1:
-            raise InputError(f"takers must be fractions of the price between -1 and 1, was {takers[:, 1].tolist()}")
+            raise InputError(f"takers must have fractions of the price between -1 and 1, had {takers[:, 1].tolist()}")
         sign = 1 if one_of("side", side, SIDES) == "buy" else -1
         self._merge(prices, sizes, takers, sign, real_number("mid", mid), protect)
 
@@ -102,11 +102,11 @@ class ConsolidatedBook:
     def costs(self, shares: Any) -> Floats:
         """Return the cost C(n) of taking ``n`` shares, fees included, for each entry of ``shares`` (any shape).
 
-        Beyond the displayed depth the cost is an estimate that extrapolates the books. With a depth of ``n`` and a last
-        level ``d`` worse than the mid, share ``m > n`` of a purchase trades at ``mid + d m / n``; that of a sale at
-        ``mid / (1 + r m / n)`` with ``r = d / (mid - d)``, the mirror image in relative prices, which stays above zero;
-        if the last level is not above zero, at ``mid - d m / n``. No estimated price is better than the last level's.
-        The last level's fee is charged on the mean estimated price. The cost is NaN if nothing is displayed.
+        Beyond the displayed depth ``N`` the cost is an estimate that extrapolates the books. If the last level is ``d``
+        worse than the mid, share ``m > N`` of a purchase trades at ``mid + d m / N``. A sale is the mirror image in
+        relative prices, which stay above zero: ``mid / (1 + r m / N)`` with ``r = d / (mid - d)`` or, if the last level
+        is not above zero, ``mid - d m / N``. No estimated price is better than the last level's. The last level's fee
+        is charged on the mean estimated price. The cost is NaN if nothing is displayed.
         """
         wanted = np.asarray(shares, dtype=np.float64)
         found = _displayed_costs(wanted.ravel(), *self._steps, *self._last, self.sign, self.mid)
@@ -134,10 +134,10 @@ class ConsolidatedBook:
         return float(self.prices[venue, self._levels[-1]]), self.takers[venue]
 
     def take(self, shares: int, *, lot: int = 1, minimums: Units | None = None) -> ConsolidatedTake:
-        """Take ``shares`` at the least displayed cost, or the whole depth if that is less.
+        """Take ``shares`` at the least displayed cost, or the whole depth if it has fewer.
 
-        Shares are taken in full lots, and the remainder as an odd lot where it is cheapest; smaller pieces if no venue
-        has a full lot left. With ``minimums`` ``(V,)``, the minimum order sizes of venues, only full lots are taken.
+        Shares are taken in full lots or, if no venue has a full lot left, in smaller pieces; the remainder is an odd
+        lot where it is cheapest. With ``minimums`` ``(V,)``, the venues' minimum order sizes, only full lots are taken.
         """
         wanted = min(whole_number("shares", shares, minimum=0), self.depth)
         whole_number("lot", lot)
@@ -167,13 +167,13 @@ class ConsolidatedBook:
         return chosen * lot
 
 
-_RIGHT, _NEGATIVE = -1, -2  # results of the checks in `_consolidated`; any other is the index of a venue
+_RIGHT, _NEGATIVE = -1, -2  # error codes of `_consolidated`; any other code is a venue whose levels are not in order
 
 
 def _refuse(wrong: int, prices: Matrix) -> None:
     """Raise `InputError` for invalid books."""
     if wrong == _NEGATIVE:
-        raise InputError("sizes must be at least 0, one is negative")
+        raise InputError("sizes must be at least 0, one is negative or NaN")
     if wrong != _RIGHT:
         raise InputError(f"prices of a venue must be in order, best level first, was {prices[wrong].tolist()}")
 
@@ -181,7 +181,7 @@ def _refuse(wrong: int, prices: Matrix) -> None:
 def sweep_cost(
     prices: Matrix, sizes: Matrix, takers: Matrix, *, sign: int, mid: float, shares: int, protect: bool = False
 ) -> float:
-    """Return `ConsolidatedBook.costs` of a number of shares in one compiled call, for valid, contiguous arrays."""
+    """Compute `ConsolidatedBook.costs` for one number of shares in one compiled call, from valid, contiguous arrays."""
     wrong, _, cost = _cost(prices, sizes, takers, sign, mid, float(shares), protect, True)
     _refuse(wrong, prices)
     return float(cost)
@@ -190,7 +190,7 @@ def sweep_cost(
 def displayed_cost(
     prices: Matrix, sizes: Matrix, takers: Matrix, *, sign: int, mid: float, shares: float, protect: bool = False
 ) -> tuple[float, float]:
-    """Return the number of ``shares`` displayed, and their cost, in one compiled call; see `sweep_cost`."""
+    """Return how many of ``shares`` are displayed, and the cost of taking them; compiled like `sweep_cost`."""
     wrong, inside, cost = _cost(prices, sizes, takers, sign, mid, float(shares), protect, False)
     _refuse(wrong, prices)
     return inside, cost
@@ -214,7 +214,7 @@ def _cost(
 def cheapest_shares(
     prices: Matrix, sizes: Matrix, takers: Matrix, *, sign: int, shares: int, protect: bool = False
 ) -> Units:
-    """Return ``shares`` of `ConsolidatedBook.take` in one compiled call, for valid, contiguous arrays."""
+    """Return the shares that `ConsolidatedBook.take` takes, in one compiled call, from valid, contiguous arrays."""
     wrong, chosen = _cheapest_shares(prices, sizes, takers, sign, shares, protect)
     _refuse(wrong, prices)
     return chosen
@@ -297,7 +297,7 @@ def _displayed_costs(
 def _beyond_price(shares: float, depth: float, last: float, sign: int, mid: float) -> float:
     """Return the mean price of shares beyond the depth, whose last level has the price ``last``."""
     distance = sign * (last - mid)
-    if distance <= 0:  # books crossed at all their levels: prices do not improve further
+    if distance <= 0:  # even the last level is no worse than the mid: prices do not improve further
         return last
     if sign > 0 or last <= 0:
         return last + sign * distance * shares / (2 * depth)

@@ -164,7 +164,7 @@ def _traverse(
 def _keeps_cuts(
     scores: Vector, alphas: Vector, betas: Vector, limits: Vector, units: Units, i: int, j: int, amount: int
 ) -> bool:
-    """Return whether moving ``amount`` from slot ``i`` to ``j`` keeps every cut; ``scores`` are those of ``units``."""
+    """Return whether moving ``amount`` from slot ``i`` to ``j`` keeps every cut; ``scores`` belong to ``units``."""
     for c in range(len(limits)):
         a, b = units[i], units[j]
         change = -alphas[c, i] * amount + betas[c, i] * ((a - amount) * (a - amount) - a * a)

@@ -49,7 +49,7 @@ from riskroute.core.validation import (
 
 _BPS = Decimal("0.0001")
 _LARGEST_BPS = 1000  # a larger fee is probably in other units
-_LARGEST_PER_SHARE = 10  # the same, for shares
+_LARGEST_PER_SHARE = 10  # a larger amount per share is probably in other units
 _FORMS = "such as '0.0030 per share', '10 bps' or '0.85 per contract + 1 bps'"
 # commas only between groups of three digits, so that a decimal comma is an error: "0,003" is not 3
 _NUMBER = r"[+-]?(?:[1-9]\d{0,2}(?:,\d{3})+|\d+)?(?:(?<=\d)\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
@@ -59,21 +59,21 @@ _AMOUNT = re.compile(rf"({_NUMBER})\s+(\S+)")
 
 @dataclass(frozen=True)
 class FeeRate:
-    """A fee: an amount per quantity of 1, basis points of the notional value, and limits per order.
+    """A fee: an amount per quantity of 1, basis points of the notional value, and a minimum and maximum per order.
 
     Parameters
     ----------
     amount : Decimal
         Fee per quantity of 1; a rebate is negative.
     unit : str
-        What the amount is charged for, such as ``share`` or ``BTC``. Empty: a bare number, which only instruments
-        counted in shares accept unless it is 0.
+        Quantity of 1 for which the amount is charged, such as ``share`` or ``BTC``. Empty: the amount was a bare
+        number, which only instruments counted in shares accept unless it is 0.
     bps : Decimal
         Basis points of price times quantity times multiplier.
     minimum, maximum : Decimal, optional
-        Least and largest fee of an order that trades, at least 0 each; a minimum excludes rebates.
+        Minimum and maximum fee of an order that trades, at least 0 each; a minimum excludes rebates.
     currency : str
-        Currency of the amounts; default: that of the entry, or the quote currency.
+        Currency of the amounts; default: the currency of the entry or, if it has none, the quote currency.
     """
 
     amount: Decimal = Decimal(0)
@@ -85,7 +85,7 @@ class FeeRate:
 
     @property
     def _fee(self) -> str:
-        """The fee without limits per order."""
+        """The fee without its minimum and maximum per order."""
         parts = [f"{decimal_text(self.bps, '')} bps"] if self.bps else []
         if self.amount or not parts:
             currency = f" {self.currency}" if self.currency else ""
@@ -100,7 +100,7 @@ class FeeRate:
         )
 
     def to_json(self) -> str | dict[str, str]:
-        """Return what `parse_fee` reads: a text, or a table of texts with limits per order."""
+        """Return what `parse_fee` reads: a text, or a table with the minimum and maximum per order."""
         both = {"minimum": self.minimum, "maximum": self.maximum}
         limits = {name: decimal_text(one, "") for name, one in both.items() if one is not None}
         return {"fee": self._fee, **limits} if limits else self._fee
@@ -119,7 +119,7 @@ class FeeRate:
         return float(self.amount * conversion / instrument.multiplier), float(self.bps * _BPS)
 
     def limits(self, instrument: Instrument, conversion: Decimal = Decimal(1)) -> tuple[float, float]:
-        """Return the least and the largest fee of an order, in price times units; infinite without a limit."""
+        """Return the minimum and maximum fee of an order, in price times units; infinite where there is none."""
         value = instrument.unit * instrument.multiplier
         minimum, maximum = (
             None if one is None else float(one * conversion / value) for one in (self.minimum, self.maximum)
@@ -156,7 +156,7 @@ def parse_fee(name: str, value: Any) -> FeeRate:
 
 
 def _rate(name: str, value: Any) -> FeeRate:
-    """Read a fee without limits."""
+    """Read a fee without a minimum and maximum per order."""
     amount, bps, unit, currency = Decimal(0), Decimal(0), "", ""
     wrong = InputError(f"{name} must be a fee {_FORMS}, was {shown(value)}")
     if not isinstance(value, str) or re.fullmatch(_NUMBER, value.strip()):
@@ -189,7 +189,7 @@ def _one(quantity: str) -> str:
 
 @dataclass(frozen=True)
 class FeeTier:
-    """Fees from a trailing volume on."""
+    """Fees at trailing volumes of at least ``volume``."""
 
     volume: str
     taker: _Fee
@@ -268,7 +268,7 @@ class Fee:
     def _check_tiers(self) -> None:
         if bool(self.tiers) != bool(self.volume):
             there, missing = ("tiers", "volume") if self.tiers else ("volume", "tiers")
-            raise InputError(f"{missing} of the fee of {self.venue} is missing: {there} needs both")
+            raise InputError(f"the fee of {self.venue} has {there} but no {missing}: state both")
         volumes = [_volume("volume of a tier", tier.volume) for tier in self.tiers]
         mine = [_volume(f"volume of the fee of {self.venue}", self.volume)] if self.volume else []
         if len({unit for _, unit in (*mine, *volumes)}) > 1:
@@ -285,7 +285,7 @@ class Fee:
         return parse_fee("taker", holds.taker), parse_fee("maker", holds.maker)
 
     def rows(self, instrument: Instrument) -> tuple[tuple[float, ...], ...]:
-        """Return the rows of taker and maker, and the limits per order of both, for an instrument."""
+        """Return the rows of taker and maker for an instrument, and both minimums and maximums per order."""
         found: list[tuple[float, ...]] = []
         limits: list[float] = []
         for name, rate in zip(("taker", "maker"), self.current, strict=True):
@@ -313,7 +313,7 @@ class Fee:
 
 
 def fee_rate(row: Floats, limits: Floats, instrument: Instrument) -> FeeRate:
-    """Return the fee of a row and of the limits of an order, exactly: `FeeRate.row` and `FeeRate.limits` reversed."""
+    """Return the fee whose `FeeRate.row` and `FeeRate.limits` are given, exactly."""
     amount, fraction = (Decimal(repr(float(one))) for one in row)
     value = instrument.unit * instrument.multiplier
     rate = FeeRate(amount * instrument.multiplier, _one(instrument.quantity), fraction / _BPS)
@@ -325,8 +325,8 @@ class VenueFees(NamedTuple):
     """Fees of several venues for one instrument and day.
 
     ``takers`` and ``makers (V, 2)`` are rows of a fee per quantity of 1 in price terms and a fraction of the price.
-    ``limits (V, 4)`` are the least and the largest fee of a taking order, then of a resting order, in price times
-    units; infinite where there is no limit.
+    ``limits (V, 4)`` are the minimum and maximum fee of a taking order, then of a resting order, in price times units;
+    infinite where there is none.
     """
 
     takers: Matrix
@@ -335,7 +335,7 @@ class VenueFees(NamedTuple):
 
     @classmethod
     def per_quantity(cls, takers: Sequence[float] | Floats, makers: Sequence[float] | Floats) -> VenueFees:
-        """Return fees per quantity of 1 in price terms, ``(V,)`` each, without fractions of the price and limits."""
+        """Return fees per quantity of 1 in price terms, ``(V,)`` each, without other components."""
         return cls(fee_rows(takers), fee_rows(makers), fee_limits(len(takers)))
 
     def plain(self) -> tuple[tuple[tuple[float, ...], ...], ...]:
@@ -361,12 +361,12 @@ class FeeSchedule:
         for one, other in itertools.pairwise(self.fees):
             if (one.venue, one.symbol, one.since) == (other.venue, other.symbol, other.since):
                 where = f"{one.symbol} at {one.venue}" if one.symbol else one.venue
-                raise InputError(f"expected one fee per venue and day, got two for {where} from {one.since}")
+                raise InputError(f"expected one fee per venue, symbol and day, got two for {where} from {one.since}")
 
     def fee(self, venue: str, day: dt.date, symbol: str = "") -> Fee:
         """Return the fees of a symbol at a venue on a day; raise `InputError` if there are none.
 
-        The latest entry that names the symbol holds, else the latest entry for all symbols.
+        The latest entry that names the symbol applies or, if there is none, the latest entry for all symbols.
         """
         instance_of("venue", venue, str, "a string")
         valid_day("day", day)
@@ -406,7 +406,7 @@ def fee_at(fees: Floats, price: Any) -> Any:
 
 
 def charged_fee(total: float, limits: Floats) -> float:
-    """Return the fee of an order that traded: its ``total`` within ``limits (2,)``, the least and the largest fee."""
+    """Return the fee of an order that traded: ``total``, clipped to its minimum and maximum, ``limits (2,)``."""
     return float(min(max(total, limits[0]), limits[1]))
 
 
@@ -414,11 +414,11 @@ def load_fees(path: str | os.PathLike[str]) -> FeeSchedule:
     """Read a schedule from a TOML file."""
     file = valid_path("path", path)
     try:
-        entries = tomllib.loads(file.read_text(encoding="utf-8"))["fees"]
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, KeyError) as error:
+        entries = tomllib.loads(file.read_text(encoding="utf-8")).get("fees")
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise DataError(f"{path} must be a TOML file of [[fees]]: {error}") from error
     if not isinstance(entries, list):
-        raise DataError(f"{path} must be a TOML file of [[fees]], was {entries!r}")
+        raise DataError(f"{path} must be a TOML file of [[fees]], had {'none' if entries is None else shown(entries)}")
     return FeeSchedule([_fee(entry, f"entry {number} of {path}") for number, entry in enumerate(entries, 1)])
 
 

@@ -25,7 +25,7 @@ class _FrontierPoint:
 
 
 Split = tuple[Action, float, float]  # a split with its mean and variance
-Best = Callable[[float], Split]  # returns the best split at a risk tolerance; at infinity, that with the largest mean
+Best = Callable[[float], Split]  # returns the best split at a risk tolerance; at infinity, the one of largest mean
 
 
 def risk_frontier(problem: Problem, *, at: Sequence[float] = (), most: int = 100) -> list[_FrontierPoint]:

@@ -1,4 +1,4 @@
-"""Bounded vectors of whole numbers with a fixed sum: exact counts, ranks, uniform draws, and action sets of them.
+"""Bounded vectors of whole numbers with a fixed sum: exact counts, ranks, uniform draws and action sets.
 
 ``ways[k][n]`` is the number of ways in which slots ``k, k + 1 ..`` can take ``n`` units. It is kept as running sums of
 Python integers, which do not overflow: there are about 1e40 ways to split 1,000 shares over 20 slots.

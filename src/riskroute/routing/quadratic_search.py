@@ -83,7 +83,8 @@ def minimise_quadratic(
     m = len(linear)
     matrix = finite_array("matrix", matrix, ndim=2, length=m)
     if matrix.shape != (m, m) or np.abs(matrix - matrix.T).max() > _ROUNDING * np.abs(matrix).max():
-        raise InputError(f"matrix must be symmetric of shape ({m}, {m}), got shape {matrix.shape}, not symmetric")
+        was = "was not symmetric" if matrix.shape == (m, m) else f"got shape {matrix.shape}"
+        raise InputError(f"matrix must be symmetric of shape ({m}, {m}), {was}")
     units = whole_number("units", units, minimum=0)
     check_separable_size(m, units)
     most = np.full(m, units) if caps is None else np.minimum(exact_array("caps", caps, np.int64, (m,)), units)

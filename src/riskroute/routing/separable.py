@@ -23,7 +23,7 @@ from riskroute.core.errors import InputError
 from riskroute.core.validation import finite_array
 from riskroute.learning.kernels import build_tournament, padded_length, padded_tournament, update_tournament
 
-Choices = NDArray[np.int32]  # optimal amount in a slot, by the total over this slot and all later ones
+Choices = NDArray[np.int32]  # optimal amount in a slot for each total over this slot and all later ones
 
 _LARGEST_TABLES = 30_000_000  # entries per problem: a value and a choice take 12 bytes, so 360 MB in all
 

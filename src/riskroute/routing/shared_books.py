@@ -73,10 +73,11 @@ class SharedBook:
         """Raise `InputError` for splits with missing slots or with more shares in a slot than tabulated."""
         exact_array("splits", splits, np.int64, (None, None))
         if splits.shape[1] <= max(self.slots):
-            raise InputError(f"splits must have slot {max(self.slots)}, had {splits.shape[1]} slots")
+            raise InputError(f"splits must have at least {max(self.slots) + 1} slots, had {splits.shape[1]}")
         mine = splits[:, list(self.slots)]
         if mine.size and (mine.min() < 0 or mine.max() >= self.crossing.shape[1]):
-            raise InputError(f"splits must put 0 to {self.crossing.shape[1] - 1} shares into a slot")
+            most = self.crossing.shape[1] - 1
+            raise InputError(f"splits must put 0 to {most} shares into a slot, was {mine.min()} to {mine.max()}")
 
     def crossed(self, splits: Integers) -> Integers:
         """Return the total number of shares that cross the book, over all its slots, ``(n, scenarios)``."""
@@ -84,10 +85,10 @@ class SharedBook:
         return np.asarray(sum(rests.T[splits[:, slot]] for slot, rests in zip(self.slots, self.rests, strict=True)))
 
     def extra(self, splits: Integers) -> Floats:
-        """Return the profit of crossing jointly minus that of each slot on its own, ``(n, scenarios)``: at most 0."""
+        """Return the profit of crossing jointly minus the slots' profits alone, ``(n, scenarios)``: at most 0."""
         together = self.crossing[np.arange(len(self.crossing)), self.crossed(splits)]
         return np.asarray(together - sum(a.T[splits[:, k]] for k, a in zip(self.slots, self._alone, strict=True)))
 
     def beyond(self, splits: Integers) -> Flags:
-        """Return where more shares cross than the recorded levels hold, ``(n, scenarios)``."""
+        """Return whether more shares cross than the recorded levels hold, ``(n, scenarios)``."""
         return np.asarray(self.crossed(splits) > self.depths)

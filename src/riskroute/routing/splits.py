@@ -72,7 +72,7 @@ class SplitList(Actions):
 
 _LARGEST_LIST = 5_000_000  # maximum number of splits in a list
 COMFORTABLE_LIST = 200_000  # sets up to this size are listed by default: a lookup is faster than a search
-MOST_SLOTS = 200  # policies learn two coordinates per slot, and designs need pairs of coordinates
+MOST_SLOTS = 200  # policies learn two coordinates per slot, and designs need all pairs of coordinates
 
 
 def split_list_limit(slots: int, most: int = _LARGEST_LIST) -> int:
@@ -132,7 +132,7 @@ def split_actions(shares: int, slots: int, *, scale: float | None = None) -> Spl
     ([[0, 2], [1, 1], [2, 0]], [0.224, 0.224, 0.224, 0.224])
     """
     splits = list_splits(shares, slots)
-    # the largest norm is that of the whole order in one slot
+    # the whole order in one slot has the largest norm
     scale = math.hypot(shares, shares**2) if scale is None else real_number("scale", scale, above=0)
     amounts = splits.astype(np.float64)
     listed = SplitList(np.hstack([amounts, amounts**2]) / scale, coordinates=slots, handles=splits)

@@ -34,7 +34,7 @@ from riskroute.routing.lattice import LatticeCut, LatticeSet
 from riskroute.routing.splits import split_list_limit
 
 _LARGEST_SURVIVOR_LIST = 1_000_000
-_FINEST = 0.05  # a smaller tolerance is not worth solving for: candidates are a sample of the members
+_FINEST = 0.05  # a tighter design is not worth its time: candidates are only a sample of the members
 
 
 def survivors_of(root: LatticeSet, cuts: tuple[LatticeCut, ...], witness: Action) -> ActionSet:
@@ -181,7 +181,7 @@ class _Survivors(ActionSet):
             outer = _Survivors(self.root, self.cuts[:k], self.witness)
             while True:
                 scores = outer.features(outer.sample(rng, 1000)) @ cut.coef
-                below = scores[scores < scores.max()]  # without the maximum, at which ties would stop it
+                below = scores[scores < scores.max()]  # many ties at the maximum would stop the nesting
                 level = float(np.quantile(below, 0.2)) if len(below) else cut.limit
                 inside = float(np.mean(scores <= cut.limit))
                 if inside >= 0.2 or level <= cut.limit:

@@ -127,7 +127,7 @@ def venue_problem(
     lot, caps
         Lot size, and the largest number of shares in each slot; see `Allocations`.
     most_listed : int
-        Up to this number of splits, list them: a lookup is faster than a search.
+        Maximum number of splits to list: a lookup is faster than a search.
 
     Examples
     --------
@@ -202,7 +202,7 @@ def best_correlated_split(
         raise InputError(f"correlation must be a symmetric ({count}, {count}) matrix with ones on the diagonal")
     square = np.array([model.variance[1] for model in models])
     if (square < 0).any():
-        name = models[int(np.argmax(square < 0))].name
+        name = models[int(np.argmin(square))].name
         raise InputError(
             f"expected a variance per squared share of at least 0 for {name}, got {square.min():g}; "
             "VenueModel.nonnegative replaces it"

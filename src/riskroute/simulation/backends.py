@@ -46,14 +46,14 @@ class _Work(Protocol[Done]):
     """A picklable task whose result depends only on its fields."""
 
     def prepare(self) -> None:
-        """Precompute, in the parent process, what several tasks use."""
+        """Precompute, in the parent process, data that several tasks share."""
 
     def perform(self) -> Done:
         """Run the task."""
 
 
 class _WorkCache(Protocol[Result]):
-    """Store of the results of finished tasks, by task."""
+    """Cache of the results of finished tasks."""
 
     def has(self, task: Any, /) -> bool:
         """Return whether the result of ``task`` is stored."""
@@ -180,7 +180,7 @@ def _interrupts_blocked() -> Iterator[None]:
 
 
 def _packed(numbers: Sequence[int], tasks: Sequence[_Work[Any]]) -> Iterator[tuple[int, bytes]]:
-    """Yield task numbers with pickled tasks: arrays sent as such change alignment, which changes sums."""
+    """Yield task numbers with tasks, pickled here: joblib would change the alignment of arrays, and thereby sums."""
     for number in numbers:
         tasks[number].prepare()
         yield number, cloudpickle.dumps(tasks[number])
@@ -194,7 +194,7 @@ def _perform(number: int, packed: bytes) -> tuple[int, Any]:
 def _perform_apart(number: int, packed: bytes, lines: tuple[str, float] | None) -> tuple[int, Any]:
     """Run a task in a worker process, which ignores Ctrl-C even if it was started late.
 
-    ``lines`` is the folder for messages about compilation, and the seconds of compilation before a message is written.
+    ``lines`` holds the folder for messages about compilation, and the seconds of compilation after which to write one.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     announce_compilation(partial(_leave_line, lines[0]) if lines else None, after=lines[1] if lines else 0.0)
@@ -269,7 +269,7 @@ def _local(workers: int | None, address: str | None) -> Iterator[_Player]:
         try:
             with _lines_of_workers() as lines, joblib.parallel_config("loky", n_jobs=processes):
                 calls = (joblib.delayed(_perform_apart)(*pair, lines) for pair in _packed(numbers, tasks))
-                with _interrupts_blocked():  # this call starts the processes, which import for seconds
+                with _interrupts_blocked():  # starts the processes, which spend seconds on imports
                     results = joblib.Parallel(return_as="generator_unordered", batch_size=1)(calls)
                 yield from results
         except BrokenProcessPool as error:

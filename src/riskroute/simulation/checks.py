@@ -63,8 +63,8 @@ def check_policy(policy: Policy, *, learns: bool = True) -> None:
     """Check seeding, save and restore, independence of clones, all forms of play, memory, learning and bad input.
 
     A ticket (`riskroute.learning.tickets`) is an action whose reward arrives later. With one ticket at a time, actions
-    must be those of `Policy.select`. With many, settled in random order, for other actions or never, every reward must
-    be learned exactly once, also if the policy is saved and restored in between.
+    must equal those of `Policy.select`. With many, settled in random order, for other actions or never, every reward
+    that arrives must be learned exactly once, even if the policy is saved and restored in between.
 
     A ``unit_free`` policy must make the same decisions in every unit of reward. Every policy must beat uniform play. A
     `LinearPolicy` must quickly find the best action if means lie thousands of standard deviations of the noise apart.
@@ -161,7 +161,7 @@ def _check_plans_equal_rounds(policy: Policy, setting: Setting, expected: list[A
 
 
 def _check_tickets(policy: Policy, setting: Setting, decisions: list[Action]) -> None:
-    """Check tickets one by one, many at a time, and abandoned; ``decisions`` are those of `Policy.select`."""
+    """Check tickets one by one, many at a time, and abandoned; ``decisions`` were made by `Policy.select`."""
     tickets, reward = Tickets(policy.clone().start(setting, 3)), _rewards()
     for expected in decisions[:-1]:
         ticket = tickets.issue()
@@ -261,7 +261,7 @@ def _check_learning(policy: Policy) -> None:
         if ours.max() < limit / 2:
             return
     found = f"regret {ours.mean():.0f} against {uniform.mean():.0f}"
-    _require(ours.mean() < limit, policy.name, f"must beat uniform play on an easy problem ({found})")
+    _require(ours.mean() < limit, policy.name, f"must beat uniform play by 20 % on an easy problem ({found})")
 
 
 def _check_units(policy: Policy, setting: Setting) -> None:
@@ -310,7 +310,7 @@ def check_actions(actions: ActionSet, *, seed: int = 0) -> None:
     features = actions.features(drawn)
     _require(features.shape == (64, actions.dim), actions, "features must have shape (n, dim)")
     norm = np.linalg.norm(features, axis=1).max()
-    _require(norm <= actions.largest_norm() * (1 + 1e-12), actions, "no norm may exceed the largest norm")
+    _require(norm <= actions.largest_norm() * (1 + 1e-12), actions, "no feature may exceed largest_norm() in norm")
     _require(isinstance(actions.size, int) and actions.size >= 1, actions, "the size must be a positive integer")
     for _ in range(8):
         coef = rng.standard_normal(actions.dim)
@@ -327,7 +327,8 @@ def check_actions(actions: ActionSet, *, seed: int = 0) -> None:
     zeros = np.zeros(actions.dim)
     _require(actions.best(zeros) == actions.best(zeros), actions, "ties must break alike")
     design = actions.design(0.05)
-    _require(abs(design.weights.sum() - 1) < 1e-9 and (design.weights > 0).all(), actions, "weights must sum to one")
+    fits = abs(design.weights.sum() - 1) < 1e-9 and (design.weights > 0).all()
+    _require(fits, actions, "weights must be positive and sum to one")
     limit = max(design.rank * (design.rank + 1) // 2, 1)
     _require(len(design) <= limit, actions, "the support must be at most r (r + 1) / 2")
     _require(design.bound <= 1.05 * design.rank + 1e-9, actions, "the bound must be within the tolerance of the rank")

@@ -114,14 +114,14 @@ def _offer(context: Context, fill: ExchangeFill) -> _Offer:
 
 
 def _least_fee(context: Context, venue: int, price: float, *, maker: bool = False) -> float:
-    """Return a lower bound of the fee per quantity of 1: a maximum fee may be spread over the whole order."""
+    """Return a lower bound on the fee per quantity of 1: a maximum fee may be spread over the whole order."""
     books = context.books
     fee = float(fee_at((books.makers if maker else books.takers)[venue], price))
     return min(fee, float(books.fee_limits[venue, 2 * maker + 1]) / context.shares)
 
 
 def _cheapest(alternatives: Sequence[list[_Offer]]) -> list[_Offer]:
-    """Return offers whose k-th cheapest share costs as little as that of any alternative, for every k."""
+    """Return offers whose k-th cheapest share costs at most the k-th cheapest of any alternative, for every k."""
     best: list[_Offer] = []
     for one in alternatives:
         mine, other = sorted(one, key=lambda offer: offer.cost), best
@@ -257,7 +257,7 @@ def _visible_levels(
     end: int,
     wanted: int,
 ) -> _Levels:
-    """Return the levels of `_visible`; ``spans (V, 3)`` hold a venue's first row, stop row and end of rows."""
+    """Return the levels of `_visible`; ``spans (V, 3)``: first visible row, end of visible rows, end of all rows."""
     count = 0
     for v in range(len(spans)):
         count += max(spans[v, 1] - spans[v, 0], 0)

@@ -77,7 +77,7 @@ class DarkMarketPool:
 
     @property
     def pool(self) -> ContextPool:
-        """The pool as routers see it."""
+        """The published terms of the pool, as a `Context` holds them."""
         return ContextPool(self.name, self.fee, self.improvement)
 
 
@@ -167,7 +167,7 @@ class DarkMarket:
     def arrivals(self, order: int, pool: str, seconds: float, *, recent: bool = False) -> list[tuple[float, int]]:
         """Return the counterparties that arrive while shares rest in a pool: seconds after the order, and sizes.
 
-        More arrive before moves against the fill.
+        More of them arrive before price moves against the fill.
         """
         one = self.pools[pool]
         most = math.exp(abs(one.adverse))

@@ -1,7 +1,7 @@
 """Environments, which generate rewards for actions.
 
 The reward of round ``t`` is ``mean + deviation * noise_t``, with the mean and standard deviation of the action. If
-coefficients or action sets change, a *piece* is a period (or an index of a set) with one problem. An `Environment` is
+coefficients or action sets change, a *piece* is a period, or an action set, with its problem. An `Environment` is
 immutable; `Environment.run` returns the rewards of one episode, drawn one by one or as tallies of a whole plan.
 """
 
@@ -116,7 +116,7 @@ class EnvironmentRun:
     def plan_blocks(self, plan: Plan, cuts: Integers) -> tuple[Tallies, Integers, RegretBlocks]:
         """Draw the rewards of a whole plan in blocks of rounds.
 
-        A block ends where an entry of the plan ends, where coefficients change and at the rounds ``cuts``. Returns one
+        A block ends where an entry of the plan ends, where coefficients change and at the rounds ``cuts``. Return one
         tally per entry, the entry of each block, and the blocks.
         """
         if not self.environment.one_set:
@@ -243,7 +243,7 @@ class Environment:
 
     @property
     def actions(self) -> ActionSet:
-        """Action set; if it changes, that of the first round."""
+        """Action set of the first round."""
         return self.pieces[0].actions
 
     @property
@@ -268,7 +268,7 @@ class Environment:
         return np.asarray(inside, dtype=np.float64)
 
     def playable(self, method: str) -> str:
-        """Return the way in which the runner plays this environment if the user requests ``method``."""
+        """Return how the runner plays this environment if the user requests ``method``."""
         return method
 
     def moments(self, actions: ActionBatch, piece: int = 0) -> tuple[Vector, Vector]:
@@ -337,7 +337,7 @@ class Environment:
         return np.asarray(1 - 1 / t)
 
     def gaps(self, actions: ActionBatch, piece: int = 0) -> Vector:
-        """Return the mean-variance of each action in ``piece``, minus that of the piece's comparator."""
+        """Return the mean-variance of each action in ``piece``, minus the comparator's."""
         comparator = as_batch(self.comparators[self._piece_number(piece)])
         both = np.concatenate([comparator, exact_array("actions", actions, np.int64, (None, *comparator.shape[1:]))])
         mean, deviation = self.moments(both, piece)

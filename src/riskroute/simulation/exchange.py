@@ -109,7 +109,7 @@ class Exchange:
     latency: Latency = field(default_factory=Latency)
     faded: Matrix | None = None
     fee_limits: Matrix = field(default_factory=lambda: np.zeros((0, 4)))
-    # Times of our last fills, by pool; those of resting orders may lie in the future.
+    # Times of our last fills, by pool; fills of resting orders may lie in the future.
     dark_fills: dict[str, deque[int]] = field(default_factory=dict, init=False)
 
     def filled_recently(self, pool: str, time: int) -> bool:
@@ -134,24 +134,24 @@ class Exchange:
         return prices, sizes, rows
 
     def last_book(self, number: int, context: Context, time: int) -> ConsolidatedBook:
-        """Return the books that price shares beyond the depth: those as of ``time``, or at arrival if empty."""
+        """Return the books that price shares beyond the depth: as of ``time`` or, if these are empty, at arrival."""
         prices, sizes, _ = self.side(number, context.sign, time)
         book = context.book(prices, sizes, self.takers)
         return book if book.depth else context.displayed
 
     def mid_and_half_spread(self, time: int, context: Context) -> tuple[float, float]:
-        """Return the consolidated mid and half-spread as of ``time``; those at arrival if a side is empty."""
+        """Return the consolidated mid and half-spread as of ``time`` or, if a side is empty, at arrival."""
         books = self.venue_books(time)
         if not np.isfinite(books.mid):
             books = context.books
         return books.mid, (books.best_ask - books.best_bid) / 2
 
     def hidden_shares(self, venue: int, price: float, time: int) -> int:
-        """Return the hidden shares that an order can meet at a price: those that trade there in `HIDDEN_WINDOW`."""
+        """Return the hidden shares that an order can meet at a price: all that trade there within `HIDDEN_WINDOW`."""
         return self.queue.hidden_volume(venue, price, time, time + HIDDEN_WINDOW) if self.queue else 0
 
     def outflows(self, time: int, sign: int) -> dict[str, float]:
-        """Return features: the shares per second that traded with orders of our side before ``time``, by venue."""
+        """Return features by venue: shares per second traded against resting orders of our side before ``time``."""
         queue = self.queue
         if queue is None:
             return {}
@@ -168,10 +168,10 @@ class Exchange:
     def public_outcomes(self, context: Context) -> PublicData:
         """Return the profits that public data show afterwards for orders arriving with ``context``.
 
-        They are measured against the arrival mid, without market impact and without limits of fees per order, and shown
-        to routers of feedback class F3.
-        ``take`` is the profit of shares taken at a venue after the latency, ``limit`` that of shares posted there until
-        the horizon, whose remainder is then swept; without a queue or horizon it is missing.
+        They are measured against the arrival mid, without market impact and without minimum and maximum fees, and shown
+        to routers of feedback class F3. ``take`` is the profit of taking shares at a venue after the latency. ``limit``
+        is the profit of posting shares there until the horizon and then sweeping the remainder; it is missing without a
+        queue or horizon.
         """
         sizes = PublicData.outcome_sizes(context.shares, context.lot)
         now = context.time + int(self.latency.lit * SECOND)
@@ -215,5 +215,5 @@ class Exchange:
 
     @cached_property
     def pools(self) -> tuple[ContextPool, ...]:
-        """The pools as a router sees them."""
+        """The published terms of the dark pools, as a `Context` holds them."""
         return tuple(one.pool for one in self.dark.pools.values()) if self.dark else ()

@@ -2,7 +2,7 @@
 
 Children meet the books as of their arrival, a latency after they are sent; pings of dark pools are answered a dark
 latency later. No snapshot is used before its time. Shares beyond the depth at the deadline are charged an estimated
-price and reported. Otherwise the order has no market impact.
+price and reported as such. Orders have no other market impact.
 
 Hidden liquidity is not recorded. Beyond the displayed size at a price, an order gets at most the hidden shares that
 trade there within the next second; shares hidden inside the spread are ignored.
@@ -133,7 +133,7 @@ class _SimulatedOrder:
         self._look_again(pool, "sweep", recalled + self.lit)
 
     def _levels(self, time: int) -> ExecutionLevels:
-        """Return the displayed levels at a time, without the shares we took and those cancelled after a leak."""
+        """Return the displayed levels at a time, without shares that we took or that a leak caused to be cancelled."""
         prices, sizes, self.rows = self.exchange.side(self.number, self.sign, time)
         remove_own(prices, sizes, self.own, self.rows, time)
         # After a leak, the best price is cancelled for a second.
@@ -143,7 +143,7 @@ class _SimulatedOrder:
         return ExecutionLevels(self.exchange.books.venues, prices, sizes, self.exchange.takers)
 
     def _take(self, takes: Iterable[ExecutionChild], time: int) -> None:
-        """Walk the books down to the limits of the children; return shares that would trade through a better quote."""
+        """Walk the books down to the children's limits, and through better quotes only if the plan allows it."""
         levels, by_venue = self._levels(time), {child.place: child for child in takes}
         for name, child in by_venue.items():
             venue = levels.venues.index(name)
@@ -202,7 +202,7 @@ class _SimulatedOrder:
         filled = sum(shares for _, shares, _ in fills)
         total = sum(shares * (per + fraction * abs(price)) for _, shares, price in fills)
         charged = self.context.books.order_fee(venue, total, maker=maker) if filled else 0.0
-        extra = (charged - total) / filled if filled else 0.0  # of a minimum or maximum fee per order
+        extra = (charged - total) / filled if filled else 0.0  # due to a minimum or maximum fee per order
         for time, shares, price in fills:
             fee = per + fraction * abs(price) + extra
             self.done.fills.append(ExchangeFill(number, child.kind, child.place, time, shares, price, fee))

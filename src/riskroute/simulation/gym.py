@@ -84,7 +84,7 @@ class RoutingEnv(gymnasium.Env[Vector, Any]):
             if action_mode == "discrete"
             else gymnasium.spaces.Box(0.0, 1.0, (slots,), dtype=np.float64)
         )
-        largest = reach or 1.0  # the range of observations must not be empty
+        largest = reach or 1.0  # a reach of 0 would give observations a range of zero width
         self._low = np.concatenate([[0.0, -largest, -largest, 0.0], np.zeros(slots)])
         self._high = np.concatenate([[1.0, largest, largest, largest**2], np.ones(slots)])
         self.observation_space = gymnasium.spaces.Box(self._low, self._high, dtype=np.float64)
@@ -150,7 +150,7 @@ class SyntheticEnv(RoutingEnv):
     """``riskroute/Synthetic-v0``: a random instance of the paper's synthetic experiments, with Gaussian rewards.
 
     ``instance`` is the ``seed`` of `random_routing_problem`. ``risk_tolerance`` is the weight of the mean against the
-    variance in gaps and regret. The other parameters are those of `RoutingEnv`.
+    variance in gaps and regret. The other parameters are as in `RoutingEnv`.
     """
 
     def __init__(
@@ -177,7 +177,7 @@ class ReplayEnv(RoutingEnv):
     """``riskroute/Replay-v0``: profits of splits in recorded scenarios.
 
     The actions of ``replay`` must be all splits within some caps, minimums and lot; default: twenty minutes of the
-    synthetic market. The other parameters are those of `RoutingEnv`.
+    synthetic market. The other parameters are as in `RoutingEnv`.
     """
 
     def __init__(self, replay: Replay | None = None, *, horizon: int = _HORIZON, action_mode: str = "discrete") -> None:
@@ -197,7 +197,8 @@ def _allocations(actions: ActionSet) -> Allocations:
     caps, minimums = splits.max(axis=0).tolist(), splits.min(axis=0).tolist()
     whole = Allocations(int(splits[0].sum()), splits.shape[1], lot, caps, minimums)
     if whole.size != actions.size:
-        raise InputError(f"replay must be over all {whole.size:,} splits within its caps, was over {actions.size:,}")
+        expected = f"all {whole.size:,} splits within its caps and minimums"
+        raise InputError(f"replay must be over {expected}, was over {actions.size:,}")
     return whole
 
 

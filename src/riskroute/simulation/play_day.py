@@ -71,15 +71,16 @@ def spaced_orders(
     hours: tuple[int, int] | None = None,
     rng: np.random.Generator,
 ) -> DayOrders:
-    """Return ``count`` orders at random times, one in each of as many equal parts of a day; the last ends within it.
+    """Divide a day into ``count`` equal parts, and return one order at a random time in each; all end before the close.
 
-    ``side`` is ``buy``, ``sell``, or ``both`` in turn. ``hours`` are the first and last time in UTC nanoseconds;
+    ``side`` is ``buy``, ``sell``, or ``both``, alternating. ``hours`` are the first and last time in UTC nanoseconds;
     default: from the first time with books at all venues to the last snapshot.
     """
     first, close = hours or (books.first, books.last)
     last = close - int((real_number("horizon", horizon, minimum=0) + 1) * SECOND)
     if last <= first:
-        raise InputError(f"horizon must be shorter than the day, {max(close - first, 0) / SECOND:g} s, was {horizon}")
+        length = f"{max(close - first, 0) / SECOND:g} s"
+        raise InputError(f"horizon must be more than 1 s shorter than the day, {length}, was {horizon}")
     edges = np.linspace(first, last, whole_number("count", count) + 1).astype(np.int64)
     times = rng.integers(edges[:-1], np.maximum(edges[1:], edges[:-1] + 1))
     signs = np.where(np.arange(count) % 2 == 0, 1, -1) if side == "both" else np.full(count, 1 if side == "buy" else -1)
@@ -92,7 +93,7 @@ class TradingDay:
 
     Random streams are seeded with ``name``: with one seed, days of the same name share their draws. ``takers``,
     ``makers (V, 2)`` and ``fee_limits (V, 4)`` are fees as in `riskroute.routers.context.ContextBooks`. Limit orders
-    can be posted only with a ``queue``. ``instrument`` is that of all its orders.
+    can be posted only with a ``queue``. All orders are for ``instrument``.
     """
 
     name: str
@@ -130,9 +131,9 @@ class TradingDay:
 class PlayedOrder(NamedTuple):
     """A routed order.
 
-    ``number`` is its index among the orders of the day, ``foreseen`` the cost of its plan in dollars at the displayed
-    books, ``stale`` the number of venues with stale books, ``decision_us`` the decision time in microseconds.
-    ``exploration`` is the cost in dollars above that of the greedy plan; NaN for a router that never explores.
+    ``number`` is its index among the orders of the day, ``foreseen`` the cost of its plan at the displayed books,
+    ``stale`` the number of venues with stale books, ``decision_us`` the decision time in microseconds. ``exploration``
+    is the cost minus the greedy plan's cost; NaN for a router that never explores. Costs are in price times units.
     """
 
     number: int
@@ -190,7 +191,7 @@ def play_day(
     exchange = Exchange(day.books, *fees, dark, day.queue, latency or Latency(), faded, day.fee_limits)
     played = PlayedDay(day.name)
     waiting: list[tuple[int, int, Report]] = []
-    shown: deque[tuple[int, Context]] = deque()  # orders whose public outcomes become known, with the time
+    shown: deque[tuple[int, Context]] = deque()  # time at which an order's public outcomes become known, its context
     orders, shown_until = day.orders, 0
     for number, moment in enumerate(orders.times.tolist()):
         while waiting and waiting[0][0] <= moment:

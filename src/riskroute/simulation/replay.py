@@ -125,7 +125,7 @@ class Replay(Environment):
         return np.asarray(table[int(self.actions.listed().rows_of(as_batch(action))[0])])
 
     def reward_tables(self, rng: np.random.Generator, horizon: int) -> tuple[Vector, Vector, Integers, Vector]:
-        """Return each scenario as a piece of the environment, whose rewards have no noise."""
+        """Return each scenario as a piece whose rewards have no noise."""
         listed = self.actions.listed()
         totals = self.totals(listed.handles) if self.listed_totals is None else self.listed_totals[listed.members]
         means = np.ascontiguousarray(totals.T)
@@ -249,7 +249,7 @@ class _ReplayRun(EnvironmentRun):
     ) -> tuple[Vector, Vector]:
         scenarios, table = self.environment.scenarios, self.environment.listed_totals
         if table is not None and (counts < scenarios).all():
-            # Draw many short blocks at once; the draws are those of the loop below.
+            # Draw many short blocks at once; the loop below would make the same draws.
             rows = self.environment.actions.listed().rows_of(actions)
             scenario = self.rng.integers(scenarios, size=int(counts.sum()))
             return noise_block_moments(table[np.repeat(rows, counts), scenario], counts)
@@ -279,8 +279,8 @@ def replay_belief(replay: Replay, buckets: Integers, *, firmness: float = 0.1, s
     buckets : Integers
         ``(scenarios,)``, each scenario's bucket of the day; scenarios of one bucket are strongly correlated.
     firmness : float
-        Weight of the prior, above 0 and up to 1. At 1, its standard errors are those of the recorded books. Future
-        books may differ by more, so a lower weight lets the policy adapt.
+        Weight of the prior, above 0 and up to 1. At 1, it is as precise as the recorded books allow. Future books may
+        differ by more, so a lower weight lets the policy adapt.
     """
     instance_of("replay", replay, Replay, "a Replay")
     buckets = exact_array("buckets", buckets, np.int64, (None,))

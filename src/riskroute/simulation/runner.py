@@ -1,9 +1,9 @@
 """Simulate policies: single runs, tasks of many runs, `simulate` over several policies, and the panels of a figure.
 
-A phased policy is played plan by plan: however long a plan is, its rewards are drawn as one tally per action. An index
-policy is played by a compiled kernel. Any policy can be played round by round, and tests compare this with the other
-methods. The draws of a task depend only on its environment, policy and parameters, horizon, seed and run numbers, so
-its result is the same wherever and whenever it runs.
+Index policies are played by a compiled kernel, all others plan by plan: however long a plan is, its rewards are drawn
+as one tally per entry. Any policy can be played round by round, and tests compare this with the other methods. The
+draws of a task depend only on its environment, policy and parameters, horizon, seed and run numbers, so its result is
+the same wherever and whenever it runs.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def _index_episode(
     return arms, rewards, counts, means, spreads  # the first two by round, the others by arm
 
 
-_RUNS_PER_TASK = 250  # at most, so that progress is reported even if runs are short
+_RUNS_PER_TASK = 250  # maximum, so that progress is reported even if runs are short
 Progress = Callable[[str, int, int], None]  # called as progress(policy, finished runs, all runs)
 
 
@@ -186,7 +186,6 @@ def _play_rounds(environment: Environment, policy: Policy, rng: np.random.Genera
 
 
 def _play_index(environment: Environment, policy: IndexPolicy, rng: np.random.Generator) -> _Log:
-
     handles, horizon = environment.actions.listed().handles, policy.horizon
     arms, rewards, counts, means, spreads = _index_episode(
         *environment.reward_tables(rng, horizon), policy.bonuses(horizon), environment.risk_tolerance
@@ -228,7 +227,7 @@ def _policies_by_label(
 
 @dataclass(frozen=True, eq=False)
 class SimulationTask:
-    """Task of playing runs ``first`` to ``last - 1`` of a policy in an environment."""
+    """Task that plays runs ``first`` to ``last - 1`` of a policy in an environment."""
 
     environment: Environment
     label: str
@@ -598,7 +597,7 @@ def run_panels(
 ) -> Iterator[SimulationResult]:
     """Simulate all panels, then yield their results one by one, so that only one is in memory.
 
-    With ``resume``, results in the cache are reused; without, those of these panels are deleted first.
+    With ``resume``, cached results are reused; otherwise the cached results of these panels are deleted first.
     """
     cuts = [panel.tasks() for panel in panels]
     tasks = [task for some in cuts for task in some]

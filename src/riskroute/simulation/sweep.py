@@ -64,7 +64,7 @@ class SweepConfig(BaseModel):
     policies : Annotated[Texts, Field(min_length=1)]
         Names, see `riskroute.POLICIES`.
     parameters : dict[str, dict[str, Any]]
-        Parameters of policies that differ from their defaults, by name of the policy.
+        Parameters that differ from their defaults, by name of the policy.
     runs : Count
         Runs per policy and combination.
     seed : Seed

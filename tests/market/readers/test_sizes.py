@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 from decimal import Decimal
 from pathlib import Path
@@ -104,6 +105,52 @@ def test_zones_are_refused_for_files_that_have_their_own(tmp_path: Path) -> None
     (tmp_path / ITCH_NAME).write_bytes(itch_bytes(MESSAGES))
     said = refusal(tmp_path / ITCH_NAME, ReadingOptions(("ACME",), zone="UTC"))
     assert said == f"omit zone for {ITCH_NAME}, whose days are in America/New_York time; zone was 'UTC'"
+
+
+BERLIN, TOKYO = (
+    instrument_of(symbol, zone=zone) for symbol, zone in (("SAP", "Europe/Berlin"), ("7203", "Asia/Tokyo"))
+)
+
+
+@pytest.mark.parametrize(
+    ("options", "hour"),
+    [
+        (ReadingOptions(("SAP",)), 15),  # New York
+        (ReadingOptions(("SAP",), zone="UTC"), 10),
+        (ReadingOptions(("SAP",), instruments={"SAP": BERLIN}), 9),
+        (ReadingOptions(("SAP",), instruments={"SAP": BERLIN, "7203": TOKYO}), 9),
+        (ReadingOptions(("SAP",), instruments={"SAP": BERLIN}, zone="Asia/Tokyo"), 1),
+        (ReadingOptions(("SAP",), instruments={"SAP.DE": BERLIN}, symbol_names={"SAP": "SAP.DE"}), 9),
+    ],
+)
+@pytest.mark.parametrize("kind", ["books", "updates"])
+def test_local_times_of_books_and_trades_are_in_one_zone(
+    options: ReadingOptions, hour: int, kind: str, tmp_path: Path
+) -> None:
+    """They are in the zone of the instrument unless another one is given."""
+    if kind == "books":
+        rows = "time,bid,bid_size,ask,ask_size\n2024-01-09 10:00:00,99,1,101,1\n2024-01-09 10:00:09,99,1,101,2\n"
+    else:
+        rows = "time,side,price,size\n2024-01-09 10:00:00,bid,99,1\n2024-01-09 10:00:00,ask,101,1\n"
+        hour = 10 if options == ReadingOptions(("SAP",)) else hour
+    (tmp_path / "books.csv").write_text(rows)
+    (tmp_path / "trades.csv").write_text("time,price,size,side\n2024-01-09 10:00:05,101,1,buy\n")
+    files = [tmp_path / "trades.csv", tmp_path / "books.csv"]
+    (one,) = import_files(files, tmp_path / "out", dataclasses.replace(options, venue="XETR"))
+    store = RecordingStore(tmp_path / "out")
+    first, traded = store.snapshots(one)["ts_event"][0], store.events(one)["ts_event"][0]
+    assert (first.hour, first.minute, first.second) == (hour, 0, 0)
+    assert (traded - first).total_seconds() == 5
+
+
+def test_local_times_need_a_zone_if_instruments_are_in_several(tmp_path: Path) -> None:
+    options = ReadingOptions(venue="X", instruments={"SAP": BERLIN, "7203": TOKYO})
+    path = tmp_path / "books.csv"
+    path.write_text("time,symbol,bid,bid_size,ask,ask_size\n2024-01-09 10:00:00,SAP,99,1,101,1\n")
+    assert "declared in several time zones; or give zone" in refusal(path, options)
+    path.write_text("time,symbol,bid,bid_size,ask,ask_size\n2024-01-09T10:00:00Z,SAP,99,1,101,1\n")
+    (one,) = import_files([path], tmp_path / "out", options)
+    assert one.instrument == BERLIN
 
 
 def test_a_model_of_units_is_the_model_of_coins(tmp_path: Path) -> None:

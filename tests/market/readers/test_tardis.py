@@ -268,8 +268,8 @@ def test_inspect_and_calibrate_work_in_utc(tmp_path: Path, capsys: pytest.Captur
     assert command(words) == 0
     assert command(["market", "inspect", str(out)]) == 0
     said = capsys.readouterr().out
-    assert "Days and hours of deribit_BTC-PERPETUAL_2020-01-01 are in UTC time." in said
     assert "BTC-PERPETUAL: quantities in multiples of 0.01 units, ticks of 0.5, amounts in unknown currency" in said
+    assert "days from midnight UTC" in said
     window = TimeWindow(dt.time(1), dt.time(21), 10)
     found = calibrate(RecordingStore(out), "BTC-PERPETUAL", quantities=[1, 2, 3], window=window)
     assert found.fits["deribit"].samples == 10

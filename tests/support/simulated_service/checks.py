@@ -9,15 +9,24 @@ from unittest import mock
 
 import msgspec
 
-from riskroute.live.http.views import encode_view, natural_decision
+from riskroute.live.http.views import decision_view, encode_view
 from riskroute.live.limits import Limits
-from riskroute.live.log.interface import NO_CHAIN, Log, LogHead, LogRow, check_links, log_row_events, verify_chain
+from riskroute.live.log.interface import NO_CHAIN, Log, LogHead, LogRow, check_links, log_row_events, verify_log_chain
 from riskroute.live.log.recovery import replay_log, verify_log
 from riskroute.live.state import fold
 from riskroute.live.state.archive import OrderArchive
-from riskroute.live.state.events import Accepted, AnyEvent, Halted, Intended, Reported, Resumed, Settled
+from riskroute.live.state.events import (
+    AcceptedEvent,
+    AnyEvent,
+    HaltedEvent,
+    IntendedEvent,
+    ReportedEvent,
+    ResumedEvent,
+    SettledEvent,
+)
+from riskroute.live.state.execution_reports import ExecutionReport
 from riskroute.live.state.fold import apply
-from riskroute.live.state.orders import ChildOrder, ExecutionReport, ParentOrder, minimum_units
+from riskroute.live.state.orders import ChildOrder, ParentOrder, minimum_order_units
 from riskroute.live.state.trading_state import TradingState, encode_trading_state
 from riskroute.routers.router import Router
 from simulated_service.venues import Venue, fills, shares
@@ -56,24 +65,24 @@ class Durable:
 
     def _event(self, event: AnyEvent) -> None:
         apply(self.state, event, self.archive)
-        if isinstance(event, Reported):
+        if isinstance(event, ReportedEvent):
             if self.made.get(event.report.key) != event.report:
                 raise BrokenGuaranteeError(f"no venue has made the report {event.report.key!r} in the log")
             self.reports.add(event.report.key)
-        elif isinstance(event, Accepted):
+        elif isinstance(event, AcceptedEvent):
             if event.order.key in self.accepted:
                 raise BrokenGuaranteeError(f"the order {event.order.key} is in the log twice")
             self.accepted[event.order.key] = event.order, event.decision
             self.children |= {child.id: child for child in event.children}
-        elif isinstance(event, Intended):
+        elif isinstance(event, IntendedEvent):
             self.children |= {child.id: child for child in event.children}
-        elif isinstance(event, Settled):
+        elif isinstance(event, SettledEvent):
             if event.outcome.parent in self.settled:
                 raise BrokenGuaranteeError(f"the order {event.outcome.parent} is learned twice")
             self.settled[event.outcome.parent] = None
-        elif isinstance(event, Halted):
+        elif isinstance(event, HaltedEvent):
             self.halted = True
-        elif isinstance(event, Resumed):
+        elif isinstance(event, ResumedEvent):
             self.halted = False
 
 
@@ -120,7 +129,7 @@ class Checks:
             worst = min(worst, order.limit) if order.sign > 0 else max(worst, order.limit)
         if child.limit is None or order.sign * child.limit > order.sign * worst:
             raise BrokenGuaranteeError(f"the limit of the child {child.id} is beyond the collar")
-        if child.quantity < minimum_units(order.terms, mid):
+        if child.quantity < minimum_order_units(order.terms, mid):
             raise BrokenGuaranteeError(f"the child {child.id} is smaller than its venue accepts")
 
     def on_arrival(self, child: ChildOrder, again: bool) -> None:
@@ -144,7 +153,7 @@ class Checks:
         if key not in self.durable.accepted:
             raise BrokenGuaranteeError(f"the order {key} is answered before it is durable")
         order, made = self.durable.accepted[key]
-        plain = json.loads(encode_view(natural_decision(made, order.instrument)))
+        plain = json.loads(encode_view(decision_view(made, order.instrument)))
         if plain != decision:
             raise BrokenGuaranteeError(f"the order {key} is answered with another decision than that of the log")
         before = self.answered.setdefault(key, decision)
@@ -180,7 +189,7 @@ class Checks:
 
     def at_the_end(self, log: Log, kind: type[Router], refits: bool) -> None:
         """Check a log after all faults, and after everything has settled."""
-        if verify_chain(log) != self.durable.head:
+        if verify_log_chain(log) != self.durable.head:
             raise BrokenGuaranteeError("the log does not end with the last row that was durable")
         state = self.durable.state
         if state.unsettled:

@@ -17,7 +17,7 @@ from typing import Any
 
 import apsw
 
-from riskroute.live.log.group_commit import Batch, CommitRows
+from riskroute.live.log.group_commit import Batch, GroupCommitRows
 from riskroute.live.log.interface import LogHead, LogLease, LogRow
 from riskroute.live.log.sqlite import SqliteLog
 from riskroute.live.log.state_store import SqliteStateStore
@@ -275,7 +275,7 @@ class SimulatedLog(SqliteLog):
             connection.execute(f"PRAGMA synchronous = {self.synchronous}")
         return connection
 
-    def _write(self, lease: LogLease, head: LogHead, batches: Sequence[Batch]) -> CommitRows:
+    def _write(self, lease: LogLease, head: LogHead, batches: Sequence[Batch]) -> GroupCommitRows:
         written = super()._write(lease, head, batches)
         if written.rows:
             self.on_rows(written.rows)

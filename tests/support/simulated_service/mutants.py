@@ -8,14 +8,14 @@ from typing import Any
 from riskroute.live import engine as engine_module
 from riskroute.live.engine import TradingEngine
 from riskroute.live.ledger import Ledger, Task, Written
-from riskroute.live.log.group_commit import Batch, CommitRows, commit_rows
-from riskroute.live.log.interface import LogEntry, LogHead, LogLease, head_record
+from riskroute.live.log.group_commit import Batch, GroupCommitRows, commit_rows
+from riskroute.live.log.interface import LogEntry, LogHead, LogLease, log_head_record
 from riskroute.live.log.snapshot_writer import SnapshotWriter
 from riskroute.live.state import fold
 from riskroute.live.state.archive import OrderArchive
 from riskroute.live.state.effects import Effect, SendEffect
-from riskroute.live.state.events import Reported
-from riskroute.live.state.orders import ExecutionReport
+from riskroute.live.state.events import ReportedEvent
+from riskroute.live.state.execution_reports import ExecutionReport
 from riskroute.live.state.trading_state import ChildState, ParentState, TradingState
 from simulated_service.disk import SimulatedLog
 from simulated_service.standard_library import THREADING
@@ -28,7 +28,7 @@ _threading: Any = THREADING
 def tell_reports_apart_by_exec_id_alone() -> None:
     key: Any = property(lambda self: self.exec_id)
     ExecutionReport.key = key  # type: ignore[method-assign]  # the mistake
-    _fold.report_key = lambda venue, day, exec_id: exec_id
+    _fold.execution_report_key = lambda venue, day, exec_id: exec_id
 
 
 def settle_while_a_fill_is_on_its_way() -> None:
@@ -89,13 +89,13 @@ def book_a_fill_again_after_a_reconnection() -> None:
     """Forget the reports of a child when its venue is asked for it."""
     book = fold._book_report
 
-    def twice(state: TradingState, event: Reported, effects: list[Effect]) -> None:
+    def twice(state: TradingState, event: ReportedEvent, effects: list[Effect]) -> None:
         child = state.children.get(event.report.child)
         if child is not None and child.status in ("acknowledged", "partly_filled") and event.report.kind == "filled":
             state.reports.pop(event.report.key, None)
         book(state, event, effects)
 
-    fold._HANDLERS[Reported] = twice
+    fold._HANDLERS[ReportedEvent] = twice
     engine_book = TradingEngine.book
 
     def all_of_them(self: TradingEngine, reports: list[ExecutionReport]) -> None:
@@ -151,9 +151,9 @@ def wait_for_a_stopped_worker_for_ever() -> None:
 def record_the_head_ahead_of_the_log() -> None:
     write = SimulatedLog._write
 
-    def ahead(self: SimulatedLog, lease: LogLease, head: LogHead, batches: Sequence[Batch]) -> CommitRows:
+    def ahead(self: SimulatedLog, lease: LogLease, head: LogHead, batches: Sequence[Batch]) -> GroupCommitRows:
         if rows := commit_rows(head, batches, {}).rows:
-            self._record(head_record(LogHead(rows[-1].seq, rows[-1].chain), b""))
+            self._record(log_head_record(LogHead(rows[-1].seq, rows[-1].chain), b""))
         return write(self, lease, head, batches)
 
     SimulatedLog._write = ahead  # type: ignore[method-assign]  # the mistake

@@ -27,8 +27,8 @@ from uvicorn.server import ServerState
 from riskroute.core.errors import DataError, RiskrouteError
 from riskroute.live import engine as engine_module
 from riskroute.live import service as service_module
-from riskroute.live.background import RefitWorker
-from riskroute.live.config import LiveConfig, token_hash
+from riskroute.live.background import BackgroundProcess
+from riskroute.live.config import LiveConfig
 from riskroute.live.fees import LiveFees
 from riskroute.live.http import api, server
 from riskroute.live.learner import Learner
@@ -38,10 +38,12 @@ from riskroute.live.log.state_store import StateStore
 from riskroute.live.service import Service
 from riskroute.live.state import fold
 from riskroute.live.state.archive import OrderArchive
-from riskroute.live.state.orders import ChildOrder, VenueQuote
+from riskroute.live.state.orders import ChildOrder
+from riskroute.live.state.quotes import VenueQuote
 from riskroute.live.state.trading_state import TradingState, encode_trading_state
+from riskroute.live.tokens import token_hash
 from riskroute.live.venues.gateway import Gateway
-from riskroute.live.venues.simulated import Faults, SimulatedMarket
+from riskroute.live.venues.simulated import Faults, SimulatedVenueMarket
 from riskroute.routers.context import Context
 from riskroute.routers.plan import Plan
 from riskroute.routers.report import ChildReport
@@ -153,7 +155,7 @@ class Simulation:
         stated = dict.fromkeys(VENUES, ("3 bps", "-2 bps")) | dict.fromkeys(POOLS, ("1 bps", "1 bps"))
         known = LiveFees(stated)
         hidden = dict.fromkeys(POOLS, 200.0)
-        market = SimulatedMarket(
+        market = SimulatedVenueMarket(
             self.books,
             scenario.seed,
             hidden,
@@ -786,7 +788,10 @@ class Simulation:
         engine["recover_log"], parts["warm_up"] = checked, lambda *_: None
         # A few orders are enough to archive some, and snapshots follow each other:
         few: dict[str, Any] = {"SETTLED_KEPT": 20, "ARCHIVED_TOGETHER": 5}
-        quick = mock.patch.object(SnapshotWriter, "pause", 1), mock.patch.object(RefitWorker, "least", LONGEST_REFIT)
+        quick = (
+            mock.patch.object(SnapshotWriter, "pause", 1),
+            mock.patch.object(BackgroundProcess, "least", LONGEST_REFIT),
+        )
         try:
             with mock.patch.multiple(fold, **few), quick[0], quick[1]:
                 yield

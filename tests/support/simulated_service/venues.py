@@ -10,7 +10,10 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from riskroute.live.state.orders import ChildOrder, ExecutionReport, ReportKind, amount_scale, terms_of
+from riskroute.core.instrument import instrument_terms
+from riskroute.live.state.amounts import amount_scale
+from riskroute.live.state.execution_reports import ExecutionReport, ReportKind
+from riskroute.live.state.orders import ChildOrder
 from riskroute.live.venues.gateway import ReportSink
 from riskroute.live.venues.simulated import SimulatedVenue, _VenueChild
 from simulated_service.scheduler import Scheduler, SimpleQueue, Thread
@@ -176,7 +179,7 @@ def shares(venue: Venue) -> dict[str, list[int]]:
     totals: dict[str, list[int]] = {}
     for there in venue.children.values():
         total = totals.setdefault(there.child.symbol, [0, 0, 0])
-        unit = amount_scale(terms_of(venue.market._instrument(there.child.symbol))).unit  # type: ignore[attr-defined]
+        unit = amount_scale(instrument_terms(venue.market._instrument(there.child.symbol))).unit  # type: ignore[attr-defined]
         sign = 1 if there.child.side == "buy" else -1
         for one in fills(there):
             total[0] += sign * one.quantity

@@ -1,1 +1,1 @@
-"""G-optimal designs: which actions to play how often, to estimate the mean rewards of all actions accurately."""
+"""G-optimal designs: how often to play which actions, to estimate the mean rewards of all actions accurately."""

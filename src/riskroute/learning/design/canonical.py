@@ -18,7 +18,7 @@ from numba import njit
 from riskroute.core.arrays import Integers, Matrix, Vector
 
 CONTACT = 1e-5  # actions with a leverage within this fraction of the largest may carry weight in an optimal design
-_DEPENDENT = 1e-8  # entries of a column, which are of order one, are treated as zero below this
+_DEPENDENT = 1e-8  # column entries below this are treated as zero; columns are scaled to order one
 _TIE = 1e-7  # relative difference up to which weights and leverages are treated as equal
 
 
@@ -120,7 +120,7 @@ def canonical_weights(columns: Matrix, weights: Vector, limit: int) -> Vector:
 
 @njit(cache=True)
 def _move_along(table: Matrix, basis: Integers, weights: Vector, j: int) -> int:
-    """Move weights along the relation of column ``j`` to the basis until one is zero.
+    """Move weights along the relation of column ``j`` to the basis until one of them is zero.
 
     Return the table row of the basis column whose weight reached zero (the first of several), or -1 for column ``j``.
     """

@@ -7,7 +7,7 @@ solver found it: ``bound`` is its largest leverage, and ``bound / rank - 1`` its
 
 The solver iterates over a working set of actions. It (1) whitens the coordinates; (2) solves on the working set, by
 vertex exchange (`vertex_exchange`) and near the optimum by Newton steps (`_newton_polish`); (3) computes the leverages
-of all actions; (4) adds the actions of too large leverage to the working set and returns to (2) until there are none;
+of all actions; (4) adds actions whose leverage is too large to the working set and returns to (2) until there are none;
 (5) if many designs are optimal, chooses a canonical one that does not depend on rounding errors (`canonical`). Its
 support has at most ``r (r + 1) / 2`` actions for rank ``r``, by Caratheodory's argument.
 
@@ -432,7 +432,7 @@ def _spanning_rows(features: Matrix, to_round: Matrix) -> ActionBatch:
 def thin_g_optimal(points: Matrix, weights: Floats, index: ActionBatch) -> tuple[ActionBatch, Floats]:
     """Drop points until at most ``r (r + 1) / 2`` remain, never raising a leverage (Caratheodory).
 
-    More points than that have a linear relation ``sum_i v_i y_i y_i' = 0``. Moving the weights along ``-v`` until one
+    More points satisfy a linear relation ``sum_i v_i y_i y_i' = 0``. Moving the weights along ``-v`` until one of them
     is zero leaves the information matrix unchanged. The sign of ``v`` is chosen so that the total weight does not grow,
     so rescaling the weights to sum to one can only add information.
     """

@@ -33,7 +33,7 @@ def _ceil(values: Floats) -> Integers:
 
 
 def round_exact_counts(weights: Floats, rounds: int) -> Integers:
-    """Apportion exactly ``rounds`` rounds to the weights (efficient rounding, Pukelsheim and Rieder 1992).
+    """Apportion exactly ``rounds`` rounds by weight (efficient rounding, Pukelsheim and Rieder 1992).
 
     Every positive weight gets at least one round if there are enough rounds; otherwise the largest weights get one
     each. Ties go to the earlier entry.

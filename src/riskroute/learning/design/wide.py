@@ -27,7 +27,7 @@ from riskroute.learning.design.g_optimal import vertex_exchange_root as any_inve
 
 @dataclass(frozen=True)
 class WideDesign:
-    """Design weights ``(n,)`` on points; leverages are squared norms of ``x @ whitening``, ``whitening`` ``(d, r)``."""
+    """Design weights ``(n,)`` on points; with ``whitening`` ``(d, r)``, leverages are ``|x @ whitening|^2``."""
 
     weights: Vector
     whitening: Matrix
@@ -93,7 +93,7 @@ def few_wide_rows(features: Matrix, design: WideDesign) -> tuple[Integers, Vecto
 
 @njit(cache=True)
 def _orthogonalised(columns: Matrix) -> tuple[Matrix, Matrix, int]:
-    """Return orthogonal rows ``(r, n)`` ``= B' columns`` of length ``sqrt(n)``, ``B`` ``(d, r)``, and ``r``."""
+    """Return ``B' columns`` with orthogonal rows of length ``sqrt(n)``, ``B``, and the rank: rows beyond it are 0."""
     d, n = columns.shape
     points = np.zeros((d, n))
     back = np.zeros((d, d))

@@ -88,7 +88,7 @@ class Adaptive(LinearPolicy):
     budget: float | None = parameter(None, valid_magnitude, minimum=0)
     assumed_size: float = parameter(1.0, valid_magnitude, minimum=0)
 
-    calm: bool = memory(False)  # whether the last plan explored nothing
+    calm: bool = memory(False)  # whether the last plan played only the leader
 
     def in_units(self, factor: float) -> Self:
         budget = None if self.budget is None else self.budget * factor**2
@@ -102,7 +102,7 @@ class Adaptive(LinearPolicy):
         ``sqrt(2)``), multiplied by ``assumed_size``, are the standard deviations of the default prior. It matters most
         for small features, since rewards carry least information about their coefficients. Like a given prior, it is
         down-weighted if rewards contradict it; unlike with a given prior, the first plan is still an optimal design.
-        Without base variance, there is no default prior.
+        If the base variance is 0, there is no default prior.
         """
         noise, actions = self.setting.base_variance, self.setting.actions
         norm = actions.largest_norm()
@@ -142,7 +142,7 @@ class Adaptive(LinearPolicy):
         return self.growth * min(12 / self.setting.actions.dim, 1.0)
 
     def duel(self, belief: Belief, features: Matrix, loss: float) -> AdaptiveDuel:
-        """Return the choice between leader and rivals with ``features`` ``(n, dim)``, the leader's first."""
+        """Return the choice between leader (row 0 of ``features`` ``(n, dim)``) and rivals (the other rows)."""
         return AdaptiveDuel(self, belief, features, loss)
 
     def ahead(self) -> int:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from riskroute.learning.policies.adaptive import Adaptive
 
 CAUTION = 2.0  # factor on ``log N / n`` in the inflation of variances, see `AdaptiveDuel`
-ENOUGH = 20.0  # a portion plays a rival until the variance of its score has fallen about this many times
+ENOUGH = 20.0  # a portion plays a rival until the variance of its score has fallen by about this factor
 
 
 @njit(cache=True, error_model="numpy")

@@ -21,7 +21,7 @@ from riskroute.learning.tally import Tallies, merge_tallies_compiled
 def _check_counts(name: str, value: Any, policy: Policy) -> None:
     counts = exact_array(name, value, np.int64, (policy.setting.actions.size,))
     if counts.min() < 0 or int(counts.sum()) != policy.played:
-        raise InputError(f"{name} must be non-negative with a sum of {policy.played} rounds, had {int(counts.sum())}")
+        raise InputError(f"{name} must be non-negative and sum to {policy.played}, was {counts.tolist()[:6]}")
 
 
 def _check_means(name: str, value: Any, policy: Policy) -> None:

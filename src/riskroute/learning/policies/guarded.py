@@ -80,11 +80,11 @@ class _ConfidenceBounds:
         return self.gap + self.mean_difference * self.mean_difference
 
     def confidence(self, check: int) -> float:
-        """Return ``u`` such that ``exp(-u)``, added over both signs, all actions and all checks, is at most ``1/T``."""
+        """Return ``u`` such that ``exp(-u)``, summed over both signs, all actions and checks, is at most ``1/T``."""
         return self.log_actions + math.log(2 * check * (check + 1)) + math.log(self.horizon)
 
     def width(self, rounds: float, check: int, ratio: float = 1.0) -> float:
-        """Bound the errors of all estimates at check number ``check``; ``ratio``: largest ``n / (n - 1)`` of counts."""
+        """Bound all estimation errors at check number ``check``; ``ratio`` is the largest ``n / (n - 1)`` of counts."""
         u, lever = self.confidence(check), self.leverage / rounds
         return math.sqrt(2 * u * lever * self._noise(ratio)) + 2 * ratio * self.variance * u * lever
 

@@ -19,8 +19,8 @@ class LinUcb(RiskNeutralPolicy):
     """Risk-neutral policy that plays the action with the largest upper confidence bound on its mean.
 
     The bound is the estimate plus ``width`` standard deviations, with ``width = sqrt(2 log(1 / delta) + log(det V / det
-    V_0))``. ``V`` is the information matrix and ``V_0`` that of the vague prior, scaled to the typical variance. This
-    is the published width for unit variance; here rewards are weighted by their inverse estimated variances.
+    V_0))``. ``V`` and ``V_0`` are the information matrices of the posterior and of the vague prior. This is the
+    published width for unit variance; here rewards are weighted by their inverse estimated variances.
 
     Parameters
     ----------

@@ -12,7 +12,7 @@ from riskroute.learning.policies.arm_policy import IndexPolicy
 
 @dataclass(kw_only=True)
 class MvUcb(IndexPolicy):
-    """Index policy with a lower confidence bound that grows wider with the rounds played; needs no horizon.
+    """Index policy with a lower confidence bound whose width grows with the rounds played; needs no horizon.
 
     The index of an arm played ``n`` times in ``t`` rounds is its empirical mean-variance minus ``b sqrt(log(t) / n)``
     with ``b = scale * sqrt(exponent / concentration)``; by default ``b = sqrt(3) (2 + risk_tolerance) / sqrt(2)``, as

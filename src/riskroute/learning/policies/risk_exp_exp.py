@@ -22,7 +22,7 @@ from riskroute.learning.tally import Tallies
 class RiskExpExp(ArmPolicy):
     """Explore-then-commit: plays all arms round-robin for ``K (T / divisor)^(2/3)`` rounds, then the empirical best.
 
-    If there are so many arms that exploration exceeds the horizon, the policy explores to the end.
+    If exploration exceeds the horizon, the policy explores to the end.
 
     Examples
     --------

@@ -45,7 +45,7 @@ class SlidingWindow(Thompson):
 
     def remember(self, news: Observations) -> None:
         now = self.played
-        if self.pieces and now - self.pieces[-1][0] < self.window / 16:  # extend the last block: the window has 16
+        if self.pieces and now - self.pieces[-1][0] < self.window / 16:  # the last block is not full
             last, observations = self.pieces.pop()
             self.pieces.append((last, observations.joined(news)))
         else:

@@ -32,8 +32,8 @@ from riskroute.live.http.requests import HaltRequest, OrderRequest, QuotesReques
 from riskroute.live.http.streams import EventStream, EventStreams
 from riskroute.live.http.views import (
     MetricsView,
+    decision_view,
     encode_view,
-    natural_decision,
     order_view,
     positions_view,
     state_view,
@@ -41,7 +41,8 @@ from riskroute.live.http.views import (
 from riskroute.live.ledger import LOGGER
 from riskroute.live.log.interface import public_log_message
 from riskroute.live.service import Service
-from riskroute.live.state.orders import Decision
+from riskroute.live.state.orders import OrderDecision
+from riskroute.live.tokens import token_owner
 
 Value = TypeVar("Value")
 
@@ -110,7 +111,7 @@ class _Endpoint:
         by = ""
         if self._scope:  # a route without scope is public
             header = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
-            found = self._service.config.token_owner(header.decode("latin-1"))
+            found = token_owner(self._service.config.tokens, header.decode("latin-1"))
             if found is None:
                 headers = {"WWW-Authenticate": "Bearer", "Connection": "close"}
                 return _refusal(401, "send a valid token as Authorization: Bearer TOKEN", headers)
@@ -143,12 +144,12 @@ class OrderApi:
     def __init__(self, service: Service) -> None:
         self._service = service
         self.body_bytes = service.config.body_bytes
-        self._done: deque[tuple[_Respond, str, Future[Decision]]] = deque()  # orders to answer, with their symbols
+        self._done: deque[tuple[_Respond, str, Future[OrderDecision]]] = deque()  # orders to answer, with their symbols
         self._woken = False  # whether the event loop is about to answer them
 
     def authorises(self, header: bytes) -> bool:
         """Return whether the token of an ``Authorization`` header may place orders."""
-        found = self._service.config.token_owner(header.decode("latin-1"))
+        found = token_owner(self._service.config.tokens, header.decode("latin-1"))
         return found is not None and "trade" in found[1]
 
     def handle(self, body: bytes, respond: _Respond) -> None:
@@ -161,7 +162,7 @@ class OrderApi:
             return
         loop = asyncio.get_running_loop()
 
-        def on_done(done: Future[Decision]) -> None:
+        def on_done(done: Future[OrderDecision]) -> None:
             # A commit completes many orders at a time: they share one wake-up of the loop, which is a system call.
             self._done.append((respond, order.symbol, done))
             if not self._woken:  # read after the append and reset before the queue is emptied, so no result is missed
@@ -176,7 +177,7 @@ class OrderApi:
         while self._done:
             respond, symbol, done = self._done.popleft()
             if (error := done.exception()) is None:
-                respond(200, encode_view(natural_decision(done.result(), self._service.config.instruments[symbol])))
+                respond(200, encode_view(decision_view(done.result(), self._service.config.instruments[symbol])))
             else:
                 _refuse_order(error, respond)
 
@@ -207,7 +208,7 @@ async def _post_order(call: _Call) -> Response:
     """Accept an order and return its decision."""
     order = decode_request(await call.body(), OrderRequest, "an order")
     decision = await asyncio.wrap_future(call.service.submit(order))
-    return _json(natural_decision(decision, call.service.config.instruments[order.symbol]))
+    return _json(decision_view(decision, call.service.config.instruments[order.symbol]))
 
 
 async def _post_shadow_order(call: _Call) -> Response:

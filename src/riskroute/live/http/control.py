@@ -15,10 +15,10 @@ from typing import Any
 import msgspec
 
 from riskroute.core.errors import RiskrouteError, StateError
+from riskroute.core.records import Record
 from riskroute.live.background import BackgroundThread
 from riskroute.live.ledger import LOGGER
 from riskroute.live.service import Service
-from riskroute.live.state.orders import Record
 
 
 class ControlRequest(Record, frozen=True):
@@ -117,7 +117,7 @@ def control_socket(service: Service, path: Path) -> Iterator[str]:
                 path.unlink()
 
 
-def ask_service(path: Path, halt: str | None = None, seconds: float = 15.0) -> ControlAnswer:
+def ask_control_socket(path: Path, halt: str | None = None, seconds: float = 15.0) -> ControlAnswer:
     """Ask the service at ``path`` for its status, or to halt trading; raise `StateError` if it does not answer."""
     with closing(socket.socket(socket.AF_UNIX)) as line:
         line.settimeout(seconds)

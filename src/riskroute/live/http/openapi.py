@@ -12,7 +12,7 @@ from riskroute._version import __version__
 from riskroute.live.http.api import ROUTES
 from riskroute.live.http.requests import HaltRequest, OrderRequest, QuotesRequest, ShadowRequest
 from riskroute.live.shadow import ShadowComparison
-from riskroute.live.state.orders import Decision
+from riskroute.live.state.orders import OrderDecision
 
 _BODIES: dict[str, type] = {
     "/orders": OrderRequest,
@@ -42,7 +42,10 @@ _EXAMPLES: dict[str, Any] = {
     },
     "/halt": {"reason": "prices look wrong"},
 }
-_ANSWERS: dict[tuple[str, str], type] = {("POST", "/orders"): Decision, ("POST", "/shadow/orders"): ShadowComparison}
+_ANSWERS: dict[tuple[str, str], type] = {
+    ("POST", "/orders"): OrderDecision,
+    ("POST", "/shadow/orders"): ShadowComparison,
+}
 _REFUSALS = {
     "400": "The body is not JSON or has the wrong form.",
     "401": "The token is missing or invalid.",
@@ -51,7 +54,7 @@ _REFUSALS = {
     "409": "The key belongs to another order, or the request does not fit the current state.",
     "413": "The body is too large.",
     "422": "The request is invalid or exceeds a limit; quotes may be stale, or the symbol unknown.",
-    "503": "Trading is halted, the router is not ready, or too many event streams are open.",
+    "503": "Trading is halted, the router is not ready or overloaded, or too many event streams are open.",
 }
 
 

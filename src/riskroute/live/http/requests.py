@@ -16,12 +16,15 @@ from zoneinfo import ZoneInfo
 import msgspec
 
 from riskroute.core.errors import InputError, MalformedRequestError
-from riskroute.core.instrument import LARGEST_QUANTITY, Instrument, decimal_text
+from riskroute.core.instrument import LARGEST_QUANTITY, Instrument, decimal_text, instrument_terms
+from riskroute.core.records import Record
 from riskroute.core.text import one_line_error, shown
 from riskroute.live.config import LiveConfig
-from riskroute.live.fees import PlaceFees, quoted_fee
+from riskroute.live.fees import LivePlaceFees, requested_live_fee
 from riskroute.live.limits import LARGEST_PRICE, LARGEST_SIZE
-from riskroute.live.state.orders import NANO, MarketTrade, ParentOrder, PoolQuote, Record, VenueQuote, terms_of
+from riskroute.live.state.amounts import NANO
+from riskroute.live.state.orders import ParentOrder
+from riskroute.live.state.quotes import MarketTrade, PoolQuote, VenueQuote
 
 Int = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 _EXACT = Context(prec=60, traps=[Inexact, InvalidOperation, Overflow])  # raises instead of rounding
@@ -239,12 +242,12 @@ def _shown(value: Number) -> str:
     return decimal_text(exact) if exact.is_finite() and abs(exact.adjusted()) < 40 else shown(str(exact)[:60])
 
 
-def requested_units(name: str, quantity: Number, instrument: Instrument) -> int:
+def request_units(name: str, quantity: Number, instrument: Instrument) -> int:
     """Return a natural quantity in units; raise `InputError` if it is no multiple of the unit, or too large."""
     return _steps(instrument.unit, LARGEST_QUANTITY).count(name, quantity)
 
 
-def requested_price(name: str, price: Number) -> int:
+def request_price(name: str, price: Number) -> int:
     """Return a price, or an amount of money, in 1e-9; raise `InputError` if it has more digits, or is too large."""
     return _PRICES.count(name, price)
 
@@ -276,7 +279,7 @@ class RequestParser:
         self._config, self._clock = config, clock
         self._fees = config.build_fees()
         self._sessions: dict[str, tuple[int, int, int, dt.date]] = {}
-        self._terms = {symbol: terms_of(instrument) for symbol, instrument in config.instruments.items()}
+        self._terms = {symbol: instrument_terms(instrument) for symbol, instrument in config.instruments.items()}
         now = clock()
         for instrument in config.instruments.values():  # fees that do not apply are refused at the start
             for place in (*config.venues, *config.pools):
@@ -291,7 +294,7 @@ class RequestParser:
             key=order.key,
             symbol=order.symbol,
             side=order.side,
-            quantity=requested_units("quantity", order.quantity, instrument),
+            quantity=request_units("quantity", order.quantity, instrument),
             deadline=order.deadline,
             quotes=self.quotes(instrument, order.quotes),
             pools=tuple(
@@ -302,7 +305,7 @@ class RequestParser:
                     for name, fee in rates.items()
                 ]
             ),
-            limit=None if order.limit is None else requested_price("limit", order.limit),
+            limit=None if order.limit is None else request_price("limit", order.limit),
             features=order.features if instrument.unit == 1 else _in_units(order.features, instrument),
             terms=self._terms[order.symbol],
         )
@@ -313,7 +316,7 @@ class RequestParser:
         found = config.instruments.get(symbol)
         if found is None:
             raise InputError(f"symbol must be one of {', '.join(config.instruments)}, was {shown(symbol)}")
-        if (part := config.partition_of(symbol)) != config.part[0]:
+        if config.part[1] > 1 and (part := config.partition_of(symbol)) != config.part[0]:
             others = f"{part}/{config.part[1]}"
             raise InputError(f"symbol {symbol} belongs to partition {others}, this is partition {config.partition}")
         return found
@@ -327,9 +330,9 @@ class RequestParser:
             if max(len(quote.bids), len(quote.asks)) > 100:
                 raise InputError(f"bids and asks of {quote.venue} must have at most 100 levels each")
             if quote.taker is not None:
-                taker = quoted_fee(f"taker fee of {quote.venue}", quote.taker, instrument)
+                taker = requested_live_fee(f"taker fee of {quote.venue}", quote.taker, instrument)
             if quote.maker is not None:
-                maker = quoted_fee(f"maker fee of {quote.venue}", quote.maker, instrument)
+                maker = requested_live_fee(f"maker fee of {quote.venue}", quote.maker, instrument)
             made.append(
                 VenueQuote(
                     venue=quote.venue,
@@ -349,8 +352,8 @@ class RequestParser:
         made = []
         for trade in trades:
             self._check_venue(trade.venue)
-            price = requested_price("price of a trade", trade.price)
-            shares = requested_units("quantity of a trade", trade.quantity, instrument)
+            price = request_price("price of a trade", trade.price)
+            shares = request_units("quantity of a trade", trade.quantity, instrument)
             if not (price and shares):
                 raise InputError("price and quantity of a trade must be above 0, was 0")
             if not 0 < trade.at <= latest:
@@ -362,7 +365,7 @@ class RequestParser:
         if venue not in self._config.venues:
             raise InputError(f"venue must be one of {', '.join(self._config.venues)}, was {shown(venue)}")
 
-    def _venue_fees(self, venue: str, instrument: Instrument, day: dt.date) -> PlaceFees:
+    def _venue_fees(self, venue: str, instrument: Instrument, day: dt.date) -> LivePlaceFees:
         self._check_venue(venue)
         return self._fees.of(venue, instrument, day)
 

@@ -18,7 +18,7 @@ from riskroute.live.http.views import encode_view, state_view, viewer_view
 from riskroute.live.ledger import LOGGER
 from riskroute.live.log.interface import log_row_events, log_row_kind
 from riskroute.live.service import Service
-from riskroute.live.state.events import Planned
+from riskroute.live.state.events import PlannedEvent
 
 
 class EventStreams:
@@ -51,7 +51,7 @@ class EventStreams:
 
     async def messages(self, by: str, after: int | None) -> AsyncIterator[bytes]:
         """Yield messages for the token named ``by``: states and, unless ``after`` is None, the events of later rows."""
-        yield message("viewer", viewer_view(self._service, by))
+        yield stream_message("viewer", viewer_view(self._service, by))
         if self._watch is None or self._watch.done():
             self._watch = asyncio.get_running_loop().create_task(self._look())
         shown: tuple[Any, ...] | None = None
@@ -88,7 +88,7 @@ class EventStreams:
             await asyncio.sleep(self.every)
 
     def _encoded_state(self) -> bytes:
-        return message("state", state_view(self._service))
+        return stream_message("state", state_view(self._service))
 
     async def _page_after(self, after: int) -> tuple[int, bytes]:
         if (page := self._pages.get(after)) is not None:
@@ -104,7 +104,9 @@ class EventStreams:
             events = log_row_events(row)
             for number, event in enumerate(events, start=1):
                 # Only the last event of a row has the row's number as id: a client with that id has the whole row.
-                parts.append(message(log_row_kind(type(event)), event, row.seq if number == len(events) else None))
+                parts.append(
+                    stream_message(log_row_kind(type(event)), event, row.seq if number == len(events) else None)
+                )
                 size += len(parts[-1])
             last = row.seq
             if size >= self.page_bytes:
@@ -133,15 +135,15 @@ class EventStream(StreamingResponse):
             self._streams.count -= 1
 
 
-def message(kind: str, value: Any, seq: int | None = None) -> bytes:
-    r"""Encode one server-sent event; the state of the router in `Planned` events is omitted, since it is large.
+def stream_message(kind: str, value: Any, seq: int | None = None) -> bytes:
+    r"""Encode one server-sent event; the state of the router in `PlannedEvent` events is omitted, since it is large.
 
     Examples
     --------
-    >>> message("state", {"orders": 1})
+    >>> stream_message("state", {"orders": 1})
     b'event: state\ndata: {"orders":1}\n\n'
     """
-    if isinstance(value, Planned):
+    if isinstance(value, PlannedEvent):
         value = msgspec.to_builtins(value)
         del value["state"]
     head = b"" if seq is None else b"id: %d\n" % seq

@@ -16,23 +16,15 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from riskroute.core.errors import UnknownOrderError
-from riskroute.core.instrument import Instrument
+from riskroute.core.instrument import Instrument, instrument_from_terms, natural_quantity
 from riskroute.core.runtime import DurationHistogram
 from riskroute.core.text import shown
 from riskroute.live.limits import Limits
 from riskroute.live.service import Service
+from riskroute.live.state.amounts import NANO, amount_ratio, amount_scale, natural_amount
 from riskroute.live.state.archive import archived_state
 from riskroute.live.state.fold import fold_outcome
-from riskroute.live.state.orders import (
-    NANO,
-    Decision,
-    amount_scale,
-    instrument_of,
-    natural_plan,
-    natural_quantity,
-    quotient,
-    scaled_decimal,
-)
+from riskroute.live.state.orders import OrderDecision, natural_order_plan
 from riskroute.live.state.trading_state import ParentState, TradingState
 from riskroute.routers.router import FEEDBACK, Router
 
@@ -45,9 +37,7 @@ def order_view(service: Service, key: str) -> dict[str, Any]:
     engine = service.engine
     with engine.lock:
         if (parent := engine.state.parents.get(key)) is not None:
-            return _order(engine.state, parent) | {
-                "decision": natural_decision(parent.decision, parent.order.instrument)
-            }
+            return _order(engine.state, parent) | {"decision": decision_view(parent.decision, parent.order.instrument)}
         archive = engine.ledger.archive
     # Without the lock: orders must not wait for the store.
     state = archived_state(archive, key, engine.state) if key.isprintable() else None
@@ -56,14 +46,14 @@ def order_view(service: Service, key: str) -> dict[str, Any]:
             raise UnknownOrderError(f"order {shown(key)} is older than two days; see the log")
         raise UnknownOrderError(f"unknown order {shown(key)}")
     parent = state.parents[key]
-    return _order(state, parent) | {"decision": natural_decision(parent.decision, parent.order.instrument)}
+    return _order(state, parent) | {"decision": decision_view(parent.decision, parent.order.instrument)}
 
 
-def natural_decision(decision: Decision, instrument: Instrument) -> Decision:
+def decision_view(decision: OrderDecision, instrument: Instrument) -> OrderDecision:
     """Return a decision with natural quantities."""
     if instrument.unit == 1:
         return decision
-    return msgspec.structs.replace(decision, plan=natural_plan(decision.plan, instrument))
+    return msgspec.structs.replace(decision, plan=natural_order_plan(decision.plan, instrument))
 
 
 def _order(state: TradingState, parent: ParentState) -> dict[str, Any]:
@@ -87,7 +77,7 @@ def _order(state: TradingState, parent: ParentState) -> dict[str, Any]:
         "corrections": parent.corrections,
         "at": parent.decision.at,
         "deadline": order.deadline,
-        "mid": quotient(parent.mid, scale.at_one),
+        "mid": amount_ratio(parent.mid, scale.at_one),
         "router": parent.decision.router,
         "safe": parent.decision.safe,
         "cost": amount(filled_cost),
@@ -99,7 +89,7 @@ def _order(state: TradingState, parent: ParentState) -> dict[str, Any]:
                 "place": child.order.place,
                 "quantity": natural(child.order.quantity),
                 "filled": natural(child.filled),
-                "price": quotient(child.value, child.filled * scale.at_one) if child.filled else None,
+                "price": amount_ratio(child.value, child.filled * scale.at_one) if child.filled else None,
                 "fees": amount(child.fees),
                 "status": child.status,
                 "reason": child.reason,
@@ -119,7 +109,7 @@ def positions_view(service: Service) -> dict[str, Any]:
 def _positions(state: TradingState) -> dict[str, Any]:
     found = {}
     for name, one in state.positions.items():
-        instrument, amount = instrument_of(name, one.terms), amount_scale(one.terms).natural
+        instrument, amount = instrument_from_terms(name, one.terms), amount_scale(one.terms).natural
         found[name] = {
             **{"quantity": natural_quantity(instrument, one.shares), "unit": instrument.quantity},
             **{"cash": amount(one.cash), "fees": amount(one.fees), "currency": instrument.currency},
@@ -194,7 +184,7 @@ def state_view(service: Service, recent: int = 50) -> dict[str, Any]:
             "limits": _limits(engine.limits, state),
             "order_limits": {
                 "quantity": engine.limits.order_quantity,
-                "notional": scaled_decimal(engine.limits.order_notional),
+                "notional": natural_amount(engine.limits.order_notional),
                 "collar_bps": engine.limits.collar,
                 "quote_seconds": engine.limits.quote_age / NANO,
             },
@@ -239,7 +229,7 @@ def _router_beliefs(router: Router) -> list[dict[str, Any]]:
 
 def _limits(limits: Limits, state: TradingState) -> list[dict[str, Any]]:
     """Return each limit with its current use and whether exceeding it halts trading."""
-    day, money = state.day, scaled_decimal
+    day, money = state.day, natural_amount
     rows: list[tuple[str, float | Decimal, float | Decimal, str, bool]] = [
         ("orders of the day", day.orders, limits.day_orders, "", False),
         ("notional of the day", money(day.notional), money(limits.day_notional), state.currency, False),
@@ -250,7 +240,7 @@ def _limits(limits: Limits, state: TradingState) -> list[dict[str, Any]]:
     ]
     for name, use in state.symbols.items():
         if use.quantity:
-            instrument, amount = instrument_of(name, use.terms), amount_scale(use.terms).natural
+            instrument, amount = instrument_from_terms(name, use.terms), amount_scale(use.terms).natural
             used = natural_quantity(instrument, use.quantity)
             rows.append((f"open quantity in {name}", used, limits.symbol_quantity, instrument.quantity, False))
             most = money(limits.symbol_notional)
@@ -332,7 +322,7 @@ class MetricsView(Collector):
                 }
             open_children = {name: float(use.open) for name, use in state.venues.items()}
             held = {
-                name: float(natural_quantity(instrument_of(name, one.terms), one.shares))
+                name: float(natural_quantity(instrument_from_terms(name, one.terms), one.shares))
                 for name, one in state.positions.items()
             }
         for name, (text, value) in counters.items():

@@ -16,23 +16,22 @@ import polars
 
 from riskroute.core.errors import InputError
 from riskroute.core.files import writable_folder, write_json, write_whole
-from riskroute.core.instrument import Instrument, plain_number
-from riskroute.live.fees import fee_text
+from riskroute.core.instrument import Instrument, instrument_from_terms, instrument_terms, plain_number
+from riskroute.live.fees import live_fee_text
 from riskroute.live.log.interface import Log, LogHead, log_events_after
-from riskroute.live.state.events import Accepted, AnyEvent, Intended, Quoted, Reported, Settled, Shadowed
-from riskroute.live.state.orders import (
-    NANO,
-    ChildOrder,
-    ExecutionReport,
-    OrderOutcome,
-    ParentOrder,
-    VenueQuote,
-    amount_scale,
-    instrument_of,
-    report_key,
-    terms_of,
-    touch_prices,
+from riskroute.live.state.amounts import NANO, amount_scale
+from riskroute.live.state.events import (
+    AcceptedEvent,
+    AnyEvent,
+    IntendedEvent,
+    QuotedEvent,
+    ReportedEvent,
+    SettledEvent,
+    ShadowedEvent,
 )
+from riskroute.live.state.execution_reports import ExecutionReport, execution_report_key
+from riskroute.live.state.orders import ChildOrder, OrderOutcome, ParentOrder
+from riskroute.live.state.quotes import VenueQuote, quoted_touch
 
 _Row = dict[str, Any]
 
@@ -91,25 +90,25 @@ class _LogTables:
 
     def add(self, event: AnyEvent) -> None:
         """Add the rows of an event."""
-        if isinstance(event, Accepted):
+        if isinstance(event, AcceptedEvent):
             self._order(event.order, event.decision.router, event.decision.seed)
-        if isinstance(event, (Accepted, Intended)):
+        if isinstance(event, (AcceptedEvent, IntendedEvent)):
             self._child_orders |= {child.id: child for child in event.children}
-        elif isinstance(event, Reported):
+        elif isinstance(event, ReportedEvent):
             self._report(event.report)
-        elif isinstance(event, Settled):
+        elif isinstance(event, SettledEvent):
             self._settle(event.outcome, event.benchmark_cost)
-        elif isinstance(event, Shadowed):
+        elif isinstance(event, ShadowedEvent):
             self._order(event.order, "watched", None)
             self._settle(event.outcome, event.estimate)
-        elif isinstance(event, Quoted):
-            self._books(instrument_of(event.symbol, event.terms), event.quotes)
+        elif isinstance(event, QuotedEvent):
+            self._books(instrument_from_terms(event.symbol, event.terms), event.quotes)
 
     def _order(self, order: ParentOrder, router: str, seed: int | None) -> None:
         if order.key in self.orders:
             return
         time, instrument = order.received, order.instrument
-        bid, ask = touch_prices(order.quotes)
+        bid, ask = quoted_touch(order.quotes)
         day = instrument.session_day(time).isoformat()
         takes = [size for quote in order.quotes for _, size in (quote.asks if order.sign > 0 else quote.bids)]
         self.orders[order.key] = {
@@ -131,8 +130,8 @@ class _LogTables:
             self._known.add(known)
             days, day = self._fees.setdefault((quote.venue, symbol), {}), instrument.session_day(quote.at).isoformat()
             fees = (
-                fee_text(instrument, quote.taker, quote.taker_rate),
-                fee_text(instrument, quote.maker, quote.maker_rate),
+                live_fee_text(instrument, quote.taker, quote.taker_rate),
+                live_fee_text(instrument, quote.maker, quote.maker_rate),
             )
             if not days or next(reversed(days.values())) != fees:
                 days[day] = fees  # the last change of a day counts
@@ -167,7 +166,7 @@ class _LogTables:
         if child is None or report.kind not in ("filled", "corrected", "busted"):
             return
         if report.kind != "filled":
-            self._replaced.add(report_key(report.venue, report.day, report.reference))
+            self._replaced.add(execution_report_key(report.venue, report.day, report.reference))
         if report.kind != "busted":
             self._fills.setdefault(report.key, (child, report))
 
@@ -200,7 +199,7 @@ class _LogTables:
             if key in self._replaced or order is None or not report.quantity:
                 continue
             instrument = self._instruments[child.symbol]
-            one = amount_scale(terms_of(instrument)).one
+            one = amount_scale(instrument_terms(instrument)).one
             shares = _quantity(instrument, report.quantity)
             rows.append(
                 {name: order[name] for name in self.key}

@@ -32,15 +32,15 @@ from riskroute.live.log.interface import (
     LogLease,
     LogRow,
     chained,
-    check_heads,
     check_links,
+    check_log_heads,
     checked_log_entries,
     checked_log_range,
     checked_log_text,
-    head_record,
     lease_end,
     linked_log_rows,
-    recorded_head,
+    log_head_record,
+    recorded_log_head,
 )
 
 _LOGGER = logging.getLogger("riskroute.live")
@@ -72,14 +72,14 @@ class _Call(NamedTuple):
     done: Future[Any]
 
 
-class CommitRows(NamedTuple):
+class GroupCommitRows(NamedTuple):
     """Rows to write for some batches of entries, and the result of each batch: its row numbers, or an error."""
 
     rows: list[LogRow]
     outcomes: list[_Outcome]
 
 
-def commit_rows(head: LogHead, batches: Sequence[Batch], known: Mapping[Key, tuple[int, bytes]]) -> CommitRows:
+def commit_rows(head: LogHead, batches: Sequence[Batch], known: Mapping[Key, tuple[int, bytes]]) -> GroupCommitRows:
     """Return the rows that append batches of entries after ``head``; a batch with a conflict has no rows.
 
     ``known`` has, by kind and key, number and body of the rows that are already in the log.
@@ -111,7 +111,7 @@ def commit_rows(head: LogHead, batches: Sequence[Batch], known: Mapping[Key, tup
             for key in added:
                 del seen[key]
         outcomes.append(numbers if conflict is None else conflict)
-    return CommitRows(rows, outcomes)
+    return GroupCommitRows(rows, outcomes)
 
 
 class GroupCommitLog(ABC):
@@ -161,13 +161,13 @@ class GroupCommitLog(ABC):
 
     def _leased(self, owner: str, seconds: float, trusted: bool) -> LogLease:
         if self._lease is None and not trusted:
-            check_heads(self, self.recorded())  # before the lease replaces them
+            check_log_heads(self, self.recorded())  # before the lease replaces them
         self._lease, self._head = self._take_lease(owner, seconds)
         self._recorded, self._recorded_at = self._head, time.monotonic()
         return self._lease
 
     def recorded(self) -> list[LogHead]:
-        found = [recorded_head(record, self._key) for record in self._records()]
+        found = [recorded_log_head(record, self._key) for record in self._records()]
         if self._key and not any(found) and self.head().seq > 0:
             raise DataError("the log has no recorded head signed with the key of head_key")
         return [head for head in found if head is not None]
@@ -282,7 +282,7 @@ class GroupCommitLog(ABC):
                 self._commit(group)
             if self._head is not None and self._until_record() == 0.0:
                 self._recorded, self._recorded_at = self._head, time.monotonic()
-                self._record(head_record(self._head, self._key))
+                self._record(log_head_record(self._head, self._key))
 
     def _until_record(self) -> float | None:
         """Return the seconds until the head is due to be recorded; None if it is recorded."""
@@ -352,7 +352,7 @@ class GroupCommitLog(ABC):
             self._head = LogHead(written.rows[-1].seq, written.rows[-1].chain)
         return len(written.rows), written.outcomes
 
-    def _write(self, lease: LogLease, head: LogHead, batches: Sequence[Batch]) -> CommitRows:
+    def _write(self, lease: LogLease, head: LogHead, batches: Sequence[Batch]) -> GroupCommitRows:
         """Insert the rows of batches as if all keys were new, which most are; look keys up only on a conflict."""
         written = commit_rows(head, batches, {})
         if all(isinstance(outcome, list) for outcome in written.outcomes):

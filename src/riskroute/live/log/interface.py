@@ -26,11 +26,11 @@ from typing import Protocol, Self, get_args
 import msgspec
 
 from riskroute.core.errors import DataError, InputError, LeaseError, WriteError
+from riskroute.core.records import decode_record, encode_record
 from riskroute.core.runtime import machine_type, provenance_versions
 from riskroute.core.text import one_line_error, shown
 from riskroute.core.validation import real_number, whole_number
-from riskroute.live.state.events import Accepted, AnyEvent, Settled, Shadowed
-from riskroute.live.state.orders import decode_record, encode_record
+from riskroute.live.state.events import AcceptedEvent, AnyEvent, SettledEvent, ShadowedEvent
 
 FORMAT = 3  # version of logs and their events; logs of any other version are refused
 NO_CHAIN = bytes(16)  # the hash before row 0
@@ -187,13 +187,13 @@ def check_links(rows: Sequence[LogRow], previous: LogHead) -> LogHead:
     return LogHead(seq, chain)
 
 
-def verify_chain(log: Log, *, trusted: bool = False) -> LogHead:
+def verify_log_chain(log: Log, *, trusted: bool = False) -> LogHead:
     """Check the hash chain of a log and, unless ``trusted``, its recorded heads; return its head.
 
     Raises `DataError` if rows were changed or are missing; the error names the first such row.
     """
     if not trusted:
-        check_heads(log, log.recorded())
+        check_log_heads(log, log.recorded())
     end = log.head()
     last = LogHead(-1, NO_CHAIN)
     for row in log.read(-1, end.seq + 1):
@@ -203,7 +203,7 @@ def verify_chain(log: Log, *, trusted: bool = False) -> LogHead:
     return end
 
 
-def check_heads(log: Log, heads: Iterable[LogHead]) -> None:
+def check_log_heads(log: Log, heads: Iterable[LogHead]) -> None:
     """Check that a log has the row of each recorded head, with the same hash; raise `DataError` otherwise."""
     for head in heads:
         end = log.head().seq
@@ -216,27 +216,27 @@ def check_heads(log: Log, heads: Iterable[LogHead]) -> None:
             raise DataError(f"row {head.seq:,} of the log has another hash than the recorded head: rows were rewritten")
 
 
-def head_record(head: LogHead, key: bytes) -> str:
+def log_head_record(head: LogHead, key: bytes) -> str:
     """Return a head as text, with a signature if ``key`` is not empty, and a checksum that detects partial writes."""
     signature = hmac.digest(key, str(head).encode(), "sha256").hex() if key else "unsigned"
     return f"{head} {signature} {_checksum(f'{head} {signature}')}"
 
 
-def recorded_head(record: str, key: bytes) -> LogHead | None:
+def recorded_log_head(record: str, key: bytes) -> LogHead | None:
     """Return the head in a record; None if the record is incomplete. Raises `DataError` if ``key`` did not sign it."""
     signed, _, checksum = record.strip().rpartition(" ")
     if checksum != _checksum(signed):
         return None
     try:
-        head = parse_head(signed.partition(" ")[0])
+        head = parse_log_head(signed.partition(" ")[0])
     except InputError as error:
         raise DataError(f"the recorded head of the log cannot be read: {error}") from None
-    if key and not hmac.compare_digest(record.strip().encode(), head_record(head, key).encode()):
+    if key and not hmac.compare_digest(record.strip().encode(), log_head_record(head, key).encode()):
         raise DataError("the recorded head of the log is not signed with the key of head_key")
     return head
 
 
-def parse_head(text: str) -> LogHead:
+def parse_log_head(text: str) -> LogHead:
     """Return the head that ``text`` (NUMBER:HASH) describes."""
     found = re.fullmatch("([0-9]{1,18}):([0-9a-f]{32})", text)
     if found is None:
@@ -327,11 +327,11 @@ def lease_end(now: int, seconds: float) -> int:
 # events as rows
 
 _Body = AnyEvent | list[AnyEvent]
-_KINDS: dict[type, str] = {kind: kind.__name__.lower() for kind in get_args(AnyEvent)}
+_KINDS: dict[type, str] = {kind: kind.__struct_config__.tag for kind in get_args(AnyEvent)}
 _KEYS: dict[type, Callable[[AnyEvent], str]] = {  # events that must not be in the log twice
-    Accepted: lambda event: event.order.key,  # type: ignore[union-attr]  # an Accepted
-    Settled: lambda event: event.outcome.parent,  # type: ignore[union-attr]  # a Settled
-    Shadowed: lambda event: event.order.key,  # type: ignore[union-attr]  # a Shadowed
+    AcceptedEvent: lambda event: event.order.key,  # type: ignore[union-attr]  # an Accepted
+    SettledEvent: lambda event: event.outcome.parent,  # type: ignore[union-attr]  # a Settled
+    ShadowedEvent: lambda event: event.order.key,  # type: ignore[union-attr]  # a Shadowed
 }
 
 
@@ -345,11 +345,11 @@ def log_entries_of(events: Iterable[AnyEvent]) -> list[LogEntry]:
 
     Examples
     --------
-    >>> from riskroute.live.state.events import Resumed, Sent
-    >>> events = [Sent(at=5, child="X-0-0"), Sent(at=6, child="Y-0-0")]
+    >>> from riskroute.live.state.events import ResumedEvent, SentEvent
+    >>> events = [SentEvent(at=5, child="X-0-0"), SentEvent(at=6, child="Y-0-0")]
     >>> [(entry.kind, entry.key, entry.at) for entry in log_entries_of(events)]
     [('together', '', 6)]
-    >>> [entry.kind for entry in log_entries_of([Resumed(at=7, by="desk")])]
+    >>> [entry.kind for entry in log_entries_of([ResumedEvent(at=7, by="desk")])]
     ['resumed']
     """
     entries: list[LogEntry] = []

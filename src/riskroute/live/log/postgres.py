@@ -24,8 +24,8 @@ from riskroute.live.log.interface import (
     LogLease,
     LogRow,
     checked_log_text,
-    head_record,
     lease_end,
+    log_head_record,
     log_header_of,
     log_header_row,
 )
@@ -183,7 +183,7 @@ class PostgresLog(GroupCommitLog):
             assert last is not None
             head = LogHead(*last)
             update = "UPDATE riskroute_lease SET owner = %s, term = %s, until = %s, record = %s WHERE stream = %s"
-            writer.execute(update, (owner, term, lease.until, head_record(head, self._key), self.stream))
+            writer.execute(update, (owner, term, lease.until, log_head_record(head, self._key), self.stream))
         return lease, head
 
     def _records(self) -> list[str]:
@@ -339,7 +339,7 @@ class PostgresLog(GroupCommitLog):
             if self._lease is not None and self._head is not None and self._locked:
                 with suppress(psycopg.Error):
                     update = "UPDATE riskroute_lease SET until = 0, record = %s WHERE stream = %s AND term = %s"
-                    record = head_record(self._head, self._key)
+                    record = log_head_record(self._head, self._key)
                     self._writer.execute(update, (record, self.stream, self._lease.term))
                     self._writer.execute("SELECT pg_advisory_unlock(%s)", (self._lock,))
             self._writer.close()

@@ -14,10 +14,10 @@ from riskroute.core.text import one_line_error
 from riskroute.live.learner import Learner
 from riskroute.live.ledger import LOGGER
 from riskroute.live.log.interface import Log, log_events_after, log_pages_after, log_rows_events
-from riskroute.live.log.state_store import StateStore, StoredSnapshot
+from riskroute.live.log.state_store import StateSnapshot, StateStore
 from riskroute.live.state.archive import OrderArchive
 from riskroute.live.state.effects import LearnEffect
-from riskroute.live.state.events import Accepted, AnyEvent, Planned, Shadowed
+from riskroute.live.state.events import AcceptedEvent, AnyEvent, PlannedEvent, ShadowedEvent
 from riskroute.live.state.fold import apply
 from riskroute.live.state.trading_state import TradingState, decode_trading_state
 from riskroute.routers.registry import restore_router
@@ -44,7 +44,7 @@ def recover_log(
         return _recover_from(None, log, learner, store, most_bytes)
 
 
-def _fits(log: Log, snapshot: StoredSnapshot) -> bool:
+def _fits(log: Log, snapshot: StateSnapshot) -> bool:
     if snapshot.seq > log.head().seq:
         return False
     (row,) = log.read(snapshot.seq - 1, 1)
@@ -52,7 +52,7 @@ def _fits(log: Log, snapshot: StoredSnapshot) -> bool:
 
 
 def _recover_from(
-    start: StoredSnapshot | None, log: Log, learner: Learner, store: StateStore | None, most_bytes: int
+    start: StateSnapshot | None, log: Log, learner: Learner, store: StateStore | None, most_bytes: int
 ) -> tuple[TradingState, OrderArchive, int]:
     state, seq = TradingState(), 0
     if start is not None:
@@ -127,11 +127,11 @@ def verify_log(log: Log, kind: type[Router] | None = None, *, refits: bool = Fal
     state, archive, count, different = TradingState(), OrderArchive(log.header.stream), 0, []
     for _, event in log_events_after(log):
         if learner is None:
-            if not isinstance(event, Planned):
+            if not isinstance(event, PlannedEvent):
                 raise DataError(f"a log must begin with a belief, began with {type(event).__name__}")
             learner = Learner(_first(event, kind), int(refits))
-        decided = isinstance(event, Accepted | Shadowed) and event.decision.consulted
-        if isinstance(event, Accepted | Shadowed) and decided:
+        decided = isinstance(event, AcceptedEvent | ShadowedEvent) and event.decision.consulted
+        if isinstance(event, AcceptedEvent | ShadowedEvent) and decided:
             count += 1
             if not _same(learner, event):
                 different.append(event.order.key)
@@ -139,9 +139,9 @@ def verify_log(log: Log, kind: type[Router] | None = None, *, refits: bool = Fal
     return _Verification(count, tuple(different))
 
 
-def _same(learner: Learner, event: Accepted | Shadowed) -> bool:
+def _same(learner: Learner, event: AcceptedEvent | ShadowedEvent) -> bool:
     """Return whether the router decides, or fails, as in the log; limits are not checked."""
-    decision, live = event.decision, isinstance(event, Accepted)
+    decision, live = event.decision, isinstance(event, AcceptedEvent)
     try:
         plan = (learner.decide if live else learner.shadow_plan)(event.order, decision.at)
     except RouterError as error:
@@ -149,6 +149,6 @@ def _same(learner: Learner, event: Accepted | Shadowed) -> bool:
     return (live and bool(decision.safe)) or plan.to_json() == decision.plan
 
 
-def _first(event: Planned, kind: type[Router] | None) -> Router:
+def _first(event: PlannedEvent, kind: type[Router] | None) -> Router:
     state = msgspec.json.decode(event.state)
     return kind.restore(state) if kind is not None else restore_router(state)

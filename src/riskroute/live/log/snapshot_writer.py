@@ -13,9 +13,9 @@ from riskroute.core.text import one_line_error
 from riskroute.live.learner import Learner
 from riskroute.live.ledger import LOGGER
 from riskroute.live.log.interface import Log
-from riskroute.live.log.state_store import StateStore, StoredSnapshot
+from riskroute.live.log.state_store import StateSnapshot, StateStore
+from riskroute.live.state.amounts import NANO
 from riskroute.live.state.archive import ArchivedOrder, OrderArchive
-from riskroute.live.state.orders import NANO
 from riskroute.live.state.trading_state import TradingState, encode_trading_state
 
 
@@ -85,7 +85,7 @@ class SnapshotWriter:
                 try:
                     body = msgspec.msgpack.encode((encoded, learned()))
                     (row,) = log.read(seq - 1, 1)
-                    self._save(term, StoredSnapshot(seq, row.chain, archived, day, body), orders)
+                    self._save(term, StateSnapshot(seq, row.chain, archived, day, body), orders)
                 except Exception as error:  # trading continues; the orders stay in memory until the next snapshot
                     self.failed += 1
                     self._retry_at = self._monotonic() + self.pause_after_failure
@@ -98,7 +98,7 @@ class SnapshotWriter:
 
         written.add_done_callback(lambda _: self._submit(save))
 
-    def _save(self, term: int, snapshot: StoredSnapshot, orders: Sequence[ArchivedOrder]) -> None:
+    def _save(self, term: int, snapshot: StateSnapshot, orders: Sequence[ArchivedOrder]) -> None:
         began = self._monotonic()
         self.store.save(term, snapshot, orders)
         left = 2 * len(orders) + self.expired_together  # expire orders faster than they arrive

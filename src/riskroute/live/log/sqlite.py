@@ -28,8 +28,8 @@ from riskroute.live.log.interface import (
     LogRow,
     check_log_format,
     checked_log_text,
-    head_record,
     lease_end,
+    log_head_record,
     log_header_of,
     log_header_row,
 )
@@ -258,7 +258,7 @@ class SqliteLog(GroupCommitLog):
                 head = LogHead(*self._writer.execute(_LAST).fetchone())
                 if not record:
                     self._writer.execute(_RECORD)
-                values = (owner, term, lease.until, head_record(head, self._key))
+                values = (owner, term, lease.until, log_head_record(head, self._key))
                 self._writer.execute("UPDATE lease SET owner = ?, term = ?, until = ?, record = ?", values)
         except WriteError:
             if taken:
@@ -301,7 +301,7 @@ class SqliteLog(GroupCommitLog):
                     self._writer.execute(statement, values)
                     begin += size
             if rows and rows[-1].seq % 1000 < len(rows):
-                record = head_record(LogHead(rows[-1].seq, rows[-1].chain), self._key)
+                record = log_head_record(LogHead(rows[-1].seq, rows[-1].chain), self._key)
                 self._writer.execute("UPDATE lease SET record = ?", (record,))
 
     @contextmanager
@@ -348,7 +348,7 @@ class SqliteLog(GroupCommitLog):
 
     def _let_go(self) -> None:
         if self._lease is not None and self._head is not None and self._broken is None:
-            record = head_record(self._head, self._key)
+            record = log_head_record(self._head, self._key)
             with suppress(WriteError, DataError, sqlite3.Error):  # the system drops the lock anyway
                 with self._transaction():
                     update = "UPDATE lease SET until = 0, record = ? WHERE term = ?"

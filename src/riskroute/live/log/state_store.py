@@ -30,7 +30,7 @@ _KEPT = 2  # snapshots: the newest, and the one before, in case the newest is da
 _PORTION = 64  # orders written by one statement
 
 
-class StoredSnapshot(msgspec.Struct, frozen=True):
+class StateSnapshot(msgspec.Struct, frozen=True):
     """The encoded state after row ``seq`` of the log, whose hash is ``chain``.
 
     ``archived`` is the number of orders archived before the snapshot, ``day`` the day of the state.
@@ -46,13 +46,13 @@ class StoredSnapshot(msgspec.Struct, frozen=True):
 class StateStore(Protocol):
     """Snapshots and archived orders of one stream, with one writer at a time and any number of readers."""
 
-    def snapshots(self) -> Iterator[StoredSnapshot]:
+    def snapshots(self) -> Iterator[StateSnapshot]:
         """Yield the snapshots that are not damaged, newest first."""
 
-    def begin(self, start: StoredSnapshot | None) -> int:
+    def begin(self, start: StateSnapshot | None) -> int:
         """Remove snapshots and orders newer than ``start`` (None: all); return the new term for later writes."""
 
-    def save(self, term: int, snapshot: StoredSnapshot | None, orders: Sequence[ArchivedOrder]) -> None:
+    def save(self, term: int, snapshot: StateSnapshot | None, orders: Sequence[ArchivedOrder]) -> None:
         """Write a snapshot and archived orders together, and remove old snapshots.
 
         Raises `StateError`, and writes nothing, if another process has begun a newer term or the store fails.
@@ -147,14 +147,14 @@ class SqliteStateStore:
             connection.execute(f"PRAGMA journal_size_limit = {1 << 24}")
         return connection
 
-    def snapshots(self) -> Iterator[StoredSnapshot]:
+    def snapshots(self) -> Iterator[StateSnapshot]:
         for (seq,) in self._query("SELECT seq FROM snapshot ORDER BY seq DESC"):
             query = "SELECT seq, chain, archived, day, body, digest FROM snapshot WHERE seq = ?"
             for *snapshot, digest in self._query(query, seq):
                 if _digest(snapshot[-1]) == digest:
-                    yield StoredSnapshot(*snapshot)
+                    yield StateSnapshot(*snapshot)
 
-    def begin(self, start: StoredSnapshot | None) -> int:
+    def begin(self, start: StateSnapshot | None) -> int:
         with self._transaction() as writer:
             if start is None:
                 writer.execute("DELETE FROM snapshot")
@@ -165,7 +165,7 @@ class SqliteStateStore:
             writer.execute("UPDATE writer SET term = term + 1")
             return int(self._term(writer)[1])
 
-    def save(self, term: int, snapshot: StoredSnapshot | None, orders: Sequence[ArchivedOrder]) -> None:
+    def save(self, term: int, snapshot: StateSnapshot | None, orders: Sequence[ArchivedOrder]) -> None:
         with self._transaction(term) as writer:
             for portion in _portions(orders):
                 insert = f"INSERT INTO archive ({_COLUMNS}) VALUES {', '.join(['(?, ?, ?, ?)'] * len(portion))}"
@@ -261,15 +261,15 @@ class PostgresStateStore:
             connection.execute("SET synchronous_commit = off")
         return connection
 
-    def snapshots(self) -> Iterator[StoredSnapshot]:
+    def snapshots(self) -> Iterator[StateSnapshot]:
         seqs = self._query("SELECT seq FROM riskroute_state WHERE stream = %s ORDER BY seq DESC", self.stream)
         query = "SELECT seq, chain, archived, day, body, digest FROM riskroute_state WHERE stream = %s AND seq = %s"
         for (seq,) in seqs:
             for *snapshot, digest in self._query(query, self.stream, seq):
                 if _digest(snapshot[-1]) == digest:
-                    yield StoredSnapshot(*snapshot)
+                    yield StateSnapshot(*snapshot)
 
-    def begin(self, start: StoredSnapshot | None) -> int:
+    def begin(self, start: StateSnapshot | None) -> int:
         seq, number = (-1, 0) if start is None else (start.seq, start.archived)
         with self._transaction() as writer:
             writer.execute("DELETE FROM riskroute_state WHERE stream = %s AND seq > %s", (self.stream, seq))
@@ -279,7 +279,7 @@ class PostgresStateStore:
             assert found is not None
             return int(found[0])
 
-    def save(self, term: int, snapshot: StoredSnapshot | None, orders: Sequence[ArchivedOrder]) -> None:
+    def save(self, term: int, snapshot: StateSnapshot | None, orders: Sequence[ArchivedOrder]) -> None:
         insert = f"""INSERT INTO riskroute_archive (stream, {_COLUMNS}) SELECT %s::text, row.* FROM
                      unnest(%b::bigint[], %b::text[], %b::bigint[], %b::bytea[]) AS row"""
         with self._transaction(term) as writer:

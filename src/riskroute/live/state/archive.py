@@ -12,9 +12,10 @@ from itertools import islice
 import msgspec
 
 from riskroute.core.errors import DataError
+from riskroute.core.records import decode_record, encode_record
 from riskroute.core.text import one_line_error
-from riskroute.live.state.orders import decode_record, encode_record, order_id
-from riskroute.live.state.trading_state import ChildState, Execution, ParentState, TradingState
+from riskroute.live.state.orders import order_id
+from riskroute.live.state.trading_state import ChildState, ExecutionState, ParentState, TradingState
 
 ARCHIVE_DAYS = 2  # days after which a settled order leaves the archive; the log has it for ever
 
@@ -31,7 +32,7 @@ class ArchivedOrder(msgspec.Struct, frozen=True, gc=False):
 class _Packed(msgspec.Struct, array_like=True):
     parent: ParentState
     children: list[ChildState]
-    executions: dict[str, Execution]
+    executions: dict[str, ExecutionState]
     replaced: dict[str, str]
 
 

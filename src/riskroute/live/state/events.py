@@ -6,36 +6,34 @@ from typing import Any
 
 import msgspec
 
-from riskroute.live.state.orders import (
-    ChildOrder,
-    Decision,
-    ExecutionReport,
-    MarketTrade,
-    OrderOutcome,
-    ParentOrder,
-    VenueQuote,
-)
+from riskroute.live.state.execution_reports import ExecutionReport
+from riskroute.live.state.orders import ChildOrder, OrderDecision, OrderOutcome, ParentOrder
+from riskroute.live.state.quotes import MarketTrade, VenueQuote
 
 
-class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=str.lower, gc=False):
+def _event_tag(name: str) -> str:
+    return name.removesuffix("Event").lower()
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=_event_tag, gc=False):
     """Base class of the events in the log; ``at`` is the engine's time in nanoseconds since 1970."""
 
     at: int
 
 
-class Accepted(Event, frozen=True):
+class AcceptedEvent(Event, frozen=True):
     """An order was accepted, with a decision and first children, which are sent once this event is durable.
 
     ``digest`` is a hash of the request, to detect a different order with the same key.
     """
 
     order: ParentOrder
-    decision: Decision
+    decision: OrderDecision
     children: tuple[ChildOrder, ...]
     digest: bytes = b""
 
 
-class Declined(Event, frozen=True):
+class DeclinedEvent(Event, frozen=True):
     """An order was refused after the router had planned it."""
 
     order: ParentOrder
@@ -43,59 +41,59 @@ class Declined(Event, frozen=True):
     reason: str
 
 
-class Intended(Event, frozen=True):
+class IntendedEvent(Event, frozen=True):
     """Further children of an order will be sent."""
 
     parent: str
     children: tuple[ChildOrder, ...]
 
 
-class Sent(Event, frozen=True):
+class SentEvent(Event, frozen=True):
     """A child was sent to its venue."""
 
     child: str
 
 
-class Withheld(Event, frozen=True):
+class WithheldEvent(Event, frozen=True):
     """A child will never be sent."""
 
     child: str
     reason: str = ""
 
 
-class Unanswered(Event, frozen=True):
+class UnansweredEvent(Event, frozen=True):
     """A venue did not answer in time; the status of the child is unknown until the venue answers."""
 
     child: str
 
 
-class Reported(Event, frozen=True):
+class ReportedEvent(Event, frozen=True):
     """An execution report arrived."""
 
     report: ExecutionReport
 
 
-class Recalled(Event, frozen=True):
+class RecalledEvent(Event, frozen=True):
     """The resting children of one kind of an order are cancelled."""
 
     parent: str
     kind: str
 
 
-class Expired(Event, frozen=True):
+class ExpiredEvent(Event, frozen=True):
     """The deadline of an order has passed; its resting children are cancelled."""
 
     parent: str
 
 
-class Marked(Event, frozen=True):
+class MarkedEvent(Event, frozen=True):
     """The unfilled shares of an order are given up; its cost counts them as traded at ``price``."""
 
     parent: str
     price: int
 
 
-class Settled(Event, frozen=True):
+class SettledEvent(Event, frozen=True):
     """An order was settled, with this outcome; positions follow from the execution reports, not from this event.
 
     ``benchmark_cost`` is the counterfactual cost with ``dark-first+sweep``, ``guessed`` the units of that estimate
@@ -108,7 +106,7 @@ class Settled(Event, frozen=True):
     explored: int | None = None
 
 
-class Shadowed(Event, frozen=True):
+class ShadowedEvent(Event, frozen=True):
     """Another router executed an order, for which this router made a decision without sending children.
 
     ``theirs`` is the plan that matches the other router's children, ``outcome`` their outcome; ``estimate`` is the
@@ -116,7 +114,7 @@ class Shadowed(Event, frozen=True):
     """
 
     order: ParentOrder
-    decision: Decision
+    decision: OrderDecision
     theirs: dict[str, Any]
     outcome: OrderOutcome
     estimate: int
@@ -124,7 +122,7 @@ class Shadowed(Event, frozen=True):
     digest: bytes
 
 
-class Quoted(Event, frozen=True):
+class QuotedEvent(Event, frozen=True):
     """Books and trades of a symbol from the market data feed, with the terms of its instrument."""
 
     symbol: str
@@ -133,7 +131,7 @@ class Quoted(Event, frozen=True):
     terms: str = ""
 
 
-class MarketObserved(Event, frozen=True):
+class MarketObservedEvent(Event, frozen=True):
     """Public data were observed up to the deadline of an order.
 
     ``queues`` has price, shares ahead and outflow of the queue at each venue. ``closing`` are the books at the
@@ -146,7 +144,7 @@ class MarketObserved(Event, frozen=True):
     trades: tuple[MarketTrade, ...] = ()
 
 
-class Planned(Event, frozen=True):
+class PlannedEvent(Event, frozen=True):
     """The router has a new belief, its state after learning from all orders settled up to event ``after``."""
 
     belief: int
@@ -156,35 +154,35 @@ class Planned(Event, frozen=True):
     state: bytes
 
 
-class Halted(Event, frozen=True):
+class HaltedEvent(Event, frozen=True):
     """Trading is halted until it is resumed; resting children are cancelled, and no new ones are sent."""
 
     reason: str
     by: str
 
 
-class Resumed(Event, frozen=True):
+class ResumedEvent(Event, frozen=True):
     """Trading is resumed."""
 
     by: str
 
 
 AnyEvent = (
-    Accepted
-    | Declined
-    | Intended
-    | Sent
-    | Withheld
-    | Unanswered
-    | Reported
-    | Recalled
-    | Expired
-    | Marked
-    | Settled
-    | Shadowed
-    | Quoted
-    | MarketObserved
-    | Planned
-    | Halted
-    | Resumed
+    AcceptedEvent
+    | DeclinedEvent
+    | IntendedEvent
+    | SentEvent
+    | WithheldEvent
+    | UnansweredEvent
+    | ReportedEvent
+    | RecalledEvent
+    | ExpiredEvent
+    | MarkedEvent
+    | SettledEvent
+    | ShadowedEvent
+    | QuotedEvent
+    | MarketObservedEvent
+    | PlannedEvent
+    | HaltedEvent
+    | ResumedEvent
 )

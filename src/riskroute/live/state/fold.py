@@ -32,42 +32,35 @@ from riskroute.live.state.effects import (
     SendEffect,
 )
 from riskroute.live.state.events import (
-    Accepted,
+    AcceptedEvent,
     AnyEvent,
-    Declined,
-    Expired,
-    Halted,
-    Intended,
-    Marked,
-    MarketObserved,
-    Planned,
-    Quoted,
-    Recalled,
-    Reported,
-    Resumed,
-    Sent,
-    Settled,
-    Shadowed,
-    Unanswered,
-    Withheld,
+    DeclinedEvent,
+    ExpiredEvent,
+    HaltedEvent,
+    IntendedEvent,
+    MarkedEvent,
+    MarketObservedEvent,
+    PlannedEvent,
+    QuotedEvent,
+    RecalledEvent,
+    ReportedEvent,
+    ResumedEvent,
+    SentEvent,
+    SettledEvent,
+    ShadowedEvent,
+    UnansweredEvent,
+    WithheldEvent,
 )
-from riskroute.live.state.orders import (
-    ChildOrder,
-    ChildOutcome,
-    ExecutionReport,
-    OrderOutcome,
-    ParentOrder,
-    order_id,
-    report_key,
-)
+from riskroute.live.state.execution_reports import ExecutionReport, execution_report_key
+from riskroute.live.state.orders import ChildOrder, ChildOrderOutcome, OrderOutcome, ParentOrder, order_id
 from riskroute.live.state.trading_state import (
     DAY,
     ChildState,
-    DayState,
-    Execution,
+    ExecutionState,
     ParentState,
     PositionState,
     SymbolState,
+    TradingDayState,
     TradingState,
     VenueState,
 )
@@ -103,7 +96,7 @@ def apply(state: TradingState, event: AnyEvent, archive: OrderArchive) -> tuple[
 
 def _new_day(state: TradingState, day: int, archive: OrderArchive) -> None:
     """Reset the day's counters, and remove settled orders that have expired."""
-    state.day = DayState(day=day)
+    state.day = TradingDayState(day=day)
     for use in state.venues.values():
         use.rejects = 0
     expire_archived(state, archive)
@@ -112,7 +105,7 @@ def _new_day(state: TradingState, day: int, archive: OrderArchive) -> None:
 # orders and children
 
 
-def _accepted(state: TradingState, event: Accepted, effects: list[Effect]) -> None:
+def _accepted(state: TradingState, event: AcceptedEvent, effects: list[Effect]) -> None:
     order = event.order
     if order.key in state.parents:
         state.duplicates += 1
@@ -133,11 +126,11 @@ def _accepted(state: TradingState, event: Accepted, effects: list[Effect]) -> No
     _continue_order(state, parent, effects)
 
 
-def _declined(state: TradingState, event: Declined, effects: list[Effect]) -> None:
+def _declined(state: TradingState, event: DeclinedEvent, effects: list[Effect]) -> None:
     state.declined += 1
 
 
-def _intended(state: TradingState, event: Intended, effects: list[Effect]) -> None:
+def _intended(state: TradingState, event: IntendedEvent, effects: list[Effect]) -> None:
     parent = _parent(state, event.parent)
     if not parent.settled:
         parent.closing_sweeps += parent.closing
@@ -157,7 +150,7 @@ def _intend(state: TradingState, parent: ParentState, children: tuple[ChildOrder
         effects.append(SendEffect(child))
 
 
-def _sent(state: TradingState, event: Sent, effects: list[Effect]) -> None:
+def _sent(state: TradingState, event: SentEvent, effects: list[Effect]) -> None:
     child = _child(state, event.child)
     child.sends += 1
     child.sent_at = child.sent_at or event.at
@@ -165,13 +158,13 @@ def _sent(state: TradingState, event: Sent, effects: list[Effect]) -> None:
         child.status = "sent"
 
 
-def _withheld(state: TradingState, event: Withheld, effects: list[Effect]) -> None:
+def _withheld(state: TradingState, event: WithheldEvent, effects: list[Effect]) -> None:
     child = _child(state, event.child)
     if not child.done and child.filled == 0 and child.final < 0:
         _finish_child(state, child, "withheld", event.at, effects)
 
 
-def _unanswered(state: TradingState, event: Unanswered, effects: list[Effect]) -> None:
+def _unanswered(state: TradingState, event: UnansweredEvent, effects: list[Effect]) -> None:
     child = _child(state, event.child)
     if not child.done:
         if child.final < 0:
@@ -182,11 +175,11 @@ def _unanswered(state: TradingState, event: Unanswered, effects: list[Effect]) -
         _continue_order(state, state.parents[child.order.parent], effects)
 
 
-def _recalled(state: TradingState, event: Recalled, effects: list[Effect]) -> None:
+def _recalled(state: TradingState, event: RecalledEvent, effects: list[Effect]) -> None:
     _cancel_open_children(state, _parent(state, event.parent), effects, event.kind)
 
 
-def _expired(state: TradingState, event: Expired, effects: list[Effect]) -> None:
+def _expired(state: TradingState, event: ExpiredEvent, effects: list[Effect]) -> None:
     parent = _parent(state, event.parent)
     if parent.settled or parent.closing:
         return
@@ -195,7 +188,7 @@ def _expired(state: TradingState, event: Expired, effects: list[Effect]) -> None
     _continue_order(state, parent, effects)
 
 
-def _marked(state: TradingState, event: Marked, effects: list[Effect]) -> None:
+def _marked(state: TradingState, event: MarkedEvent, effects: list[Effect]) -> None:
     parent = _parent(state, event.parent)
     if not parent.settled:
         parent.marked = event.price
@@ -205,7 +198,7 @@ def _marked(state: TradingState, event: Marked, effects: list[Effect]) -> None:
 # outcomes, beliefs and halts
 
 
-def _settled(state: TradingState, event: Settled, effects: list[Effect]) -> None:
+def _settled(state: TradingState, event: SettledEvent, effects: list[Effect]) -> None:
     outcome, totals = event.outcome, state.totals
     parent = state.parents.get(outcome.parent)
     if parent is None or parent.recorded:
@@ -219,7 +212,7 @@ def _settled(state: TradingState, event: Settled, effects: list[Effect]) -> None
         totals.explored_orders += 1
 
 
-def _shadowed(state: TradingState, event: Shadowed, effects: list[Effect]) -> None:
+def _shadowed(state: TradingState, event: ShadowedEvent, effects: list[Effect]) -> None:
     order, outcome = event.order, event.outcome
     state.decisions += 1
     state.settled += 1
@@ -230,21 +223,21 @@ def _shadowed(state: TradingState, event: Shadowed, effects: list[Effect]) -> No
     effects.append(LearnEffect(outcome, order))
 
 
-def _market_data(state: TradingState, event: Quoted | MarketObserved, effects: list[Effect]) -> None:
+def _market_data(state: TradingState, event: QuotedEvent | MarketObservedEvent, effects: list[Effect]) -> None:
     """Change nothing, since market data are not part of the state."""
 
 
-def _planned(state: TradingState, event: Planned, effects: list[Effect]) -> None:
+def _planned(state: TradingState, event: PlannedEvent, effects: list[Effect]) -> None:
     state.belief = event.belief
 
 
-def _halted(state: TradingState, event: Halted, effects: list[Effect]) -> None:
+def _halted(state: TradingState, event: HaltedEvent, effects: list[Effect]) -> None:
     state.halted, state.halted_by = state.halted or event.reason or "halted", state.halted_by or event.by
     for key in state.unsettled:
         _cancel_open_children(state, state.parents[key], effects)
 
 
-def _resumed(state: TradingState, event: Resumed, effects: list[Effect]) -> None:
+def _resumed(state: TradingState, event: ResumedEvent, effects: list[Effect]) -> None:
     state.halted = state.halted_by = ""
     for use in state.venues.values():
         use.rejects_in_a_row = 0
@@ -318,7 +311,7 @@ def fold_outcome(state: TradingState, parent: ParentState) -> OrderOutcome:
         child = state.children[name]
         sent = child.order
         children.append(
-            ChildOutcome(
+            ChildOrderOutcome(
                 slot=sent.slot,
                 attempt=sent.attempt,
                 kind=sent.kind,
@@ -336,13 +329,13 @@ def fold_outcome(state: TradingState, parent: ParentState) -> OrderOutcome:
 
 
 def fold_children_outcome(
-    order: ParentOrder, mid: int, children: list[ChildOutcome], price: int, at: int, *, busted: bool = False
+    order: ParentOrder, mid: int, children: list[ChildOrderOutcome], price: int, at: int, *, busted: bool = False
 ) -> OrderOutcome:
     """Return the outcome of an order at a time, with unfilled units valued as if swept at a price."""
     filled = sum([child.filled for child in children])
     left = max(order.quantity - filled, 0)
     if left:
-        remainder = ChildOutcome(
+        remainder = ChildOrderOutcome(
             slot=-1,
             attempt=0,
             kind="sweep",
@@ -383,7 +376,7 @@ def _cancel_open_children(state: TradingState, parent: ParentState, effects: lis
             effects.append(CancelEffect(child.order))
 
 
-def _book_report(state: TradingState, event: Reported, effects: list[Effect]) -> None:
+def _book_report(state: TradingState, event: ReportedEvent, effects: list[Effect]) -> None:
     report = event.report
     key = report.key
     child = state.children.get(report.child)
@@ -444,8 +437,8 @@ def _not_known(state: TradingState, child: ChildState, at: int, effects: list[Ef
 
 
 def _execute(state: TradingState, child: ChildState, report: ExecutionReport, key: str, effects: list[Effect]) -> None:
-    reference = report_key(report.venue, report.day, report.reference) if report.reference else ""
-    new = Execution(
+    reference = execution_report_key(report.venue, report.day, report.reference) if report.reference else ""
+    new = ExecutionState(
         child.order.id,
         report.kind,
         report.quantity,
@@ -481,7 +474,7 @@ def _execute(state: TradingState, child: ChildState, report: ExecutionReport, ke
         effects.append(AlertEffect(f"order {order.key} is overfilled: {text(parent.filled)} of {text(order.quantity)}"))
 
 
-def _book(state: TradingState, parent: ParentState, child: ChildState, execution: Execution, sign: int) -> None:
+def _book(state: TradingState, parent: ParentState, child: ChildState, execution: ExecutionState, sign: int) -> None:
     """Add a fill to its child, order and position; subtract the fill if ``sign`` is -1."""
     if execution.kind == "busted":
         shares = value = fee = 0
@@ -538,31 +531,31 @@ def _counted(state: TradingState, child: ChildState) -> set[int]:
 
 # Child or parent of events that may concern an archived order:
 _CHILD_OF: dict[type, Callable[[Any], str]] = {
-    Sent: attrgetter("child"),
-    Withheld: attrgetter("child"),
-    Unanswered: attrgetter("child"),
-    Reported: attrgetter("report.child"),
+    SentEvent: attrgetter("child"),
+    WithheldEvent: attrgetter("child"),
+    UnansweredEvent: attrgetter("child"),
+    ReportedEvent: attrgetter("report.child"),
 }
 _PARENT_OF: dict[type, Callable[[Any], str]] = dict.fromkeys(
-    (Intended, Recalled, Expired, Marked), attrgetter("parent")
+    (IntendedEvent, RecalledEvent, ExpiredEvent, MarkedEvent), attrgetter("parent")
 )
 
 _HANDLERS: dict[type, Callable[[TradingState, Any, list[Effect]], None]] = {
-    Accepted: _accepted,
-    Declined: _declined,
-    Intended: _intended,
-    Sent: _sent,
-    Withheld: _withheld,
-    Unanswered: _unanswered,
-    Reported: _book_report,
-    Recalled: _recalled,
-    Expired: _expired,
-    Marked: _marked,
-    Settled: _settled,
-    Shadowed: _shadowed,
-    Quoted: _market_data,
-    MarketObserved: _market_data,
-    Planned: _planned,
-    Halted: _halted,
-    Resumed: _resumed,
+    AcceptedEvent: _accepted,
+    DeclinedEvent: _declined,
+    IntendedEvent: _intended,
+    SentEvent: _sent,
+    WithheldEvent: _withheld,
+    UnansweredEvent: _unanswered,
+    ReportedEvent: _book_report,
+    RecalledEvent: _recalled,
+    ExpiredEvent: _expired,
+    MarkedEvent: _marked,
+    SettledEvent: _settled,
+    ShadowedEvent: _shadowed,
+    QuotedEvent: _market_data,
+    MarketObservedEvent: _market_data,
+    PlannedEvent: _planned,
+    HaltedEvent: _halted,
+    ResumedEvent: _resumed,
 }

@@ -8,16 +8,10 @@ from typing import Any, ClassVar
 import msgspec
 
 from riskroute.core.errors import DataError
+from riskroute.core.records import decode_record, encode_record
 from riskroute.core.text import one_line_error
-from riskroute.live.state.orders import (
-    ChildOrder,
-    Decision,
-    OrderOutcome,
-    ParentOrder,
-    decode_record,
-    encode_record,
-    scaled_decimal,
-)
+from riskroute.live.state.amounts import natural_amount
+from riskroute.live.state.orders import ChildOrder, OrderDecision, OrderOutcome, ParentOrder
 
 
 class _BatchMean(msgspec.Struct, gc=False):
@@ -140,24 +134,24 @@ class _CostTotals(msgspec.Struct):
     def view(self) -> dict[str, Any]:
         """Return the totals in the currency and in basis points."""
         return {
-            "cost": scaled_decimal(self.cost),
-            "notional": scaled_decimal(self.notional),
+            "cost": natural_amount(self.cost),
+            "notional": natural_amount(self.notional),
             "cost_bps": self.cost_bps.view(),
-            "saving": scaled_decimal(self.saving),
+            "saving": natural_amount(self.saving),
             "saving_bps": self.saving_bps.view(),
             "known_saving_bps": self.known_bps.view(),
-            "guessed": scaled_decimal(self.guessed),
-            "explored": scaled_decimal(self.explored),
+            "guessed": natural_amount(self.guessed),
+            "explored": natural_amount(self.explored),
             "explored_orders": self.explored_orders,
             "marked": self.marked,
             "late": self.late,
             "places": {
                 name: {
                     "children": one.children,
-                    "sent": scaled_decimal(one.sent),
-                    "filled": scaled_decimal(one.filled),
-                    "cost": scaled_decimal(one.money + one.fees),
-                    "fees": scaled_decimal(one.fees),
+                    "sent": natural_amount(one.sent),
+                    "filled": natural_amount(one.filled),
+                    "cost": natural_amount(one.money + one.fees),
+                    "fees": natural_amount(one.fees),
                 }
                 for name, one in self.places.items()
             },
@@ -168,7 +162,7 @@ STATE_VERSION = 4  # of encoded states; other versions are refused
 DAY = 86_400 * 10**9  # nanoseconds; daily limits count from midnight UTC
 
 
-class Execution(msgspec.Struct, array_like=True, gc=False):
+class ExecutionState(msgspec.Struct, array_like=True, gc=False):
     """A fill, bust or correction; ``counts`` is False if a bust or correction has replaced it."""
 
     child: str
@@ -219,7 +213,7 @@ class ParentState(msgspec.Struct, array_like=True, gc=False):
     """
 
     order: ParentOrder
-    decision: Decision
+    decision: OrderDecision
     mid: int
     digest: bytes = b""
     children: list[str] = []
@@ -267,7 +261,7 @@ class SymbolState(msgspec.Struct, gc=False):
     terms: str = ""
 
 
-class DayState(msgspec.Struct, gc=False):
+class TradingDayState(msgspec.Struct, gc=False):
     """Orders, notional, rejects and costs of a day; money in 1e-9 of the currency."""
 
     day: int = 0
@@ -291,7 +285,7 @@ class TradingState(msgspec.Struct):
     parents: dict[str, ParentState] = {}
     recent: dict[str, None] = {}
     children: dict[str, ChildState] = {}
-    executions: dict[str, Execution] = {}
+    executions: dict[str, ExecutionState] = {}
     reports: dict[str, None] = {}
     replaced: dict[str, str] = {}
     unsettled: dict[str, None] = {}
@@ -300,7 +294,7 @@ class TradingState(msgspec.Struct):
     positions: dict[str, PositionState] = {}
     venues: dict[str, VenueState] = {}
     symbols: dict[str, SymbolState] = {}
-    day: DayState = msgspec.field(default_factory=DayState)
+    day: TradingDayState = msgspec.field(default_factory=TradingDayState)
     halted: str = ""
     halted_by: str = ""
     decisions: int = 0

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from riskroute.live.state.orders import ChildOrder, ExecutionReport
+from riskroute.live.state.execution_reports import ExecutionReport
+from riskroute.live.state.orders import ChildOrder
 
 
 class ReportSink(Protocol):

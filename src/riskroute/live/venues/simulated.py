@@ -27,8 +27,11 @@ import numpy as np
 from riskroute.core.instrument import SHARES, Instrument
 from riskroute.core.seeding import seed_stream, seeded_uniform
 from riskroute.core.validation import real_number
-from riskroute.live.fees import PlaceFees
-from riskroute.live.state.orders import NANO, ChildOrder, ExecutionReport, ReportKind, VenueQuote, touch_prices
+from riskroute.live.fees import LivePlaceFees
+from riskroute.live.state.amounts import NANO
+from riskroute.live.state.execution_reports import ExecutionReport, ReportKind
+from riskroute.live.state.orders import ChildOrder
+from riskroute.live.state.quotes import VenueQuote, quoted_touch
 from riskroute.live.venues.gateway import ReportSink
 
 _Trade = tuple[int, int, int]  # time, price and shares
@@ -44,7 +47,7 @@ class _Market(Protocol):
         """Return the fee of a child with fills of price and units, as an amount."""
 
 
-class SimulatedMarket:
+class SimulatedVenueMarket:
     """A market on given books: takers walk them, pools have hidden sizes, resting orders trade at random times.
 
     The trades of a child depend on its id and the seed alone. Nothing trades in a symbol without books. ``hidden`` are
@@ -58,7 +61,7 @@ class SimulatedMarket:
         seed: int = 0,
         hidden: Mapping[str, float] | None = None,
         fill_seconds: float = 1.0,
-        fees: Callable[[str, Instrument], PlaceFees] = lambda place, instrument: PlaceFees(),
+        fees: Callable[[str, Instrument], LivePlaceFees] = lambda place, instrument: LivePlaceFees(),
         instruments: Mapping[str, Instrument] | None = None,
     ) -> None:
         self.quotes, self.hidden, self.seed = quotes, dict(hidden or {}), seed
@@ -80,7 +83,7 @@ class SimulatedMarket:
                     found.append((begin, price, min(shares, size)))
                     shares -= min(shares, size)
             return found
-        bid, ask = touch_prices(books)
+        bid, ask = quoted_touch(books)
         price = (limit or bid) if child.kind == "limit" else (bid + ask) // 2
         if limit is not None and sign * price > sign * limit:
             return []

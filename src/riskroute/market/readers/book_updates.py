@@ -26,7 +26,7 @@ _Source = BinanceStream | CaptureFile | EventQuotes | UpdateTable
 
 # Names in the first line of JSON files: a capture's header, quotes of event contracts, and Binance's messages.
 _JSON_NAMES: dict[tuple[str, ...], type[_Source]] = {
-    ("t", "exchange", "format"): CaptureFile,
+    ("t", "exchange", "recorded"): CaptureFile,
     **dict.fromkeys(((("time", "symbol", name)) for name in ("bids", "asks", "changes", "trade")), EventQuotes),
     **dict.fromkeys(((name,) for name in ("lastUpdateId", "e", "data", "result", "B")), BinanceStream),
 }
@@ -59,7 +59,7 @@ class UpdateReader:
         opened: dict[Path, _Source | None] | None = None,
     ) -> None:
         self.source, self.options = path, options
-        self.zone = options.zone or "UTC"
+        self.zone = options.local_zone("UTC") or "UTC"
         mine = self._open(path)
         sources = opened if opened is not None else {}
         for other in given:
@@ -81,7 +81,7 @@ class UpdateReader:
         if kind is None:
             expected = "book updates: a table with columns is_snapshot, side, price and amount, or JSON lines"
             raise DataError(f"{path} must hold {expected}, was {_first_line(path)[:200]!r}")
-        return kind(path, self.options, self.zone)
+        return kind(path, self.options, self.options.local_zone("UTC"))
 
     def _other(self, path: Path) -> _Source | None:
         """Open another file of the import; None if it is no file of updates, or damaged, which its own reader says."""

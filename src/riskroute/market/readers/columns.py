@@ -139,7 +139,8 @@ class TimeColumn:
     """Parses a column of timestamps chunk by chunk; the first value determines the form of all.
 
     Integers are Unix times in s, ms, us or ns, told apart by magnitude. Numbers with decimals are rounded to the
-    microsecond: near current Unix times, neighbouring float64 values are 0.2 us apart. Local times are in ``zone``.
+    microsecond: near current Unix times, neighbouring float64 values are 0.2 us apart. Local times are in ``zone``,
+    and refused if it is empty.
 
     >>> times = TimeColumn(Path("books.csv"), "ts_event", "UTC")
     >>> times.read(polars.Series([1577836800.123456])).cast(polars.Int64).to_list()
@@ -174,6 +175,9 @@ class TimeColumn:
             self._kind_of(column.str.to_datetime(time_unit="us", strict=True, time_zone=zone))
             column = column.str.to_datetime(time_unit="ns", strict=True, time_zone=zone)
         if self._kind_of(column).time_zone is None:
+            if not self.zone:
+                expected = "UTC or have an offset, since instruments are declared in several time zones; or give zone"
+                raise DataError(f"{self.source}: times in {self.name} must be in {expected}")
             column = column.dt.replace_time_zone(self.zone, ambiguous="earliest", non_existent="null")
         return column.dt.convert_time_zone("UTC").cast(TIME)
 

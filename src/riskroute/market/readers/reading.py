@@ -62,15 +62,19 @@ class ReadingOptions:
         XNAS. In a file with several venues it selects the venue of that name.
     venue_names : dict[str, str]
         New names of the file's venues; others keep their name.
+    symbol_names : dict[str, str]
+        New names of some of ``symbols``, since exchanges name the same pair differently.
     columns : dict[str, str]
         Column names of a table, ours to theirs: ``{"bid_px_00": "BestBid"}`` or, for all levels,
         ``{"bid_px_{}": "bids[{}].price"}``.
     zone : str, optional
-        Time zone of days and hours, for tables and updates; default: New York, UTC for crypto files.
+        Time zone of local times, and of days and hours unless an instrument is declared, for tables and updates;
+        default: that of the declared instruments, else New York for tables of books, the zone of their books for
+        tables of trades, and UTC for others.
     lot : int, optional
         Shares per unit of size, for TAQ quotes; default: round lots of 100.
     instruments : dict[str, Instrument]
-        Declared instruments by symbol; default: derived from the data.
+        Declared instruments by symbol, by new names; default: derived from the data.
     """
 
     symbols: tuple[str, ...] = ()
@@ -84,6 +88,7 @@ class ReadingOptions:
     lot: int | None = None
     venue_names: dict[str, str] = field(default_factory=dict)
     instruments: dict[str, Instrument] = field(default_factory=dict)
+    symbol_names: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if_given(whole_number, "depth", self.depth, maximum=MOST_LEVELS)
@@ -100,6 +105,15 @@ class ReadingOptions:
             raise InputError(f"venue_names must be distinct, was {', '.join(names.values())}")
         if names and self.venue is not None:
             raise InputError(f"give either venue or venue_names, not both; venue was {self.venue!r}")
+        pairs = instance_of(
+            "symbol_names", self.symbol_names, dict, "a dictionary from symbols in the file to new names"
+        )
+        both = [[as_name("symbol", name, longest=LONGEST_SYMBOL).upper() for name in pair] for pair in pairs.items()]
+        object.__setattr__(self, "symbol_names", dict(both))
+        if not set(self.symbol_names) <= set(self.symbols):
+            raise InputError(f"symbol_names must rename symbols to import, was {shown(self.symbol_names)}")
+        if len({*self.symbol_names.values()}) < len(both):
+            raise InputError(f"symbol_names must be distinct, was {', '.join(self.symbol_names.values())}")
         if_given(check_zone, "zone", self.zone)
         declared = instance_of("instruments", self.instruments, dict, "a dictionary of instruments by symbol")
         valid_list("instruments", list(declared.values()), Instrument, "instruments")
@@ -117,9 +131,16 @@ class ReadingOptions:
         """Return the number of levels per side to keep from a source with ``levels``."""
         return min(self.depth or MOST_LEVELS, levels, MOST_LEVELS)
 
+    def local_zone(self, default: str) -> str:
+        """Return the zone of local times in tables and updates; empty if instruments are declared in several zones."""
+        names = [self.symbol_names.get(symbol, symbol) for symbol in self.symbols] or list(self.instruments)
+        zones = {self.instruments[name].zone for name in names if name in self.instruments} or {default}
+        return self.zone or (zones.pop() if len(zones) == 1 else "")
+
     def signed(self, symbol: str) -> bool:
         """Return whether prices of a symbol may be zero or negative."""
-        return symbol in self.instruments and self.instruments[symbol].negative_prices
+        name = self.symbol_names.get(symbol, symbol)
+        return name in self.instruments and self.instruments[name].negative_prices
 
 
 @dataclass

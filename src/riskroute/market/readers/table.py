@@ -54,8 +54,10 @@ class TableReader:
                 f"(columns = {{'bid_px_00': NAME}} declares other names)"
             )
         self.depth = options.kept(self.levels)
-        self.zone = options.zone or ("UTC" if has_tardis_columns(first.columns) else TRADING_ZONE)
-        self._times = TimeColumn(path, "ts_event", self.zone)
+        default = "UTC" if has_tardis_columns(first.columns) else TRADING_ZONE
+        local = options.local_zone(default)
+        self.zone = local or default
+        self._times = TimeColumn(path, "ts_event", local)
 
     def _check_times(self, columns: list[str]) -> None:
         declared = tuple(theirs.partition("{}")[0] for theirs in self.options.columns.values())

@@ -6,7 +6,7 @@ symbol as events T.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from itertools import islice
 from pathlib import Path
@@ -53,10 +53,12 @@ class TradeReader:
     date = None
     depth = 1
 
-    def __init__(self, paths: Path | Sequence[Path], options: ReadingOptions) -> None:
-        self.options, self.zone = options, options.zone or "UTC"
+    def __init__(self, paths: Path | Sequence[Path], options: ReadingOptions, zones: Collection[str] = ()) -> None:
+        """Open the tables; ``zones`` are those of the books, whose local times trades share."""
+        local = options.local_zone(next(iter(zones)) if len(zones) == 1 else "UTC")
+        self.options, self.zone = options, local or "UTC"
         files = [paths] if isinstance(paths, Path) else list(paths)
-        self._tables = sorted((_TradeTable(path, options, self.zone) for path in files), key=lambda one: one.first)
+        self._tables = sorted((_TradeTable(path, options, local) for path in files), key=lambda one: one.first)
         self.source = self._tables[0].path
 
     def parts(self) -> Iterator[ReaderPart]:

@@ -247,7 +247,7 @@ class ContextualGreedy(Router):
 
     Notes
     -----
-    Waiting saves on average but fattens the tail. Under a capped profile the router charges the expected excess of a plan
+    Waiting saves on average but fattens the tail. A router with a capped profile charges the expected excess of a plan
     over the level that 4 % of the best simple rule's orders exceed, and raises that charge until the mean excess is no
     larger than the rule's; then the expected shortfall is no larger either. The rule is the best of
     ``dark-first+sweep``, ``dark-first+post+sweep`` and ``rest-even+sweep``. See

@@ -155,7 +155,7 @@ class _Search:
         self._split_the_quadratic()
 
     def _split_the_quadratic(self) -> None:
-        """Write ``p' Q p`` as a constant, a linear term, and convex and concave squares along single directions.
+        """Decompose ``p' Q p`` into a constant, a linear term, and convex and concave squares along single directions.
 
         All amounts sum to the units, which fixes one direction: ``p = fixed + basis s`` with free ``s``. Sums are
         scaled by the width of their range over the set, so that no direction looks wide because of its unit.
@@ -196,7 +196,7 @@ class _Search:
         return -np.inf if orbit is None else self.leverage(orbit)[0]
 
     def bound(self, part: Part, tangent: Vector, target: float) -> tuple[float, Vector]:
-        """Return an upper bound on all leverages in a part, and the point of tangency of the best tangent found."""
+        """Return an upper bound on all leverages in a part, and the group sums at which its tangents touch."""
         slope, offset = self.linear.copy(), self.constant
         for curvature, axis in self.convex:
             direction = self.back.T @ axis
@@ -238,7 +238,7 @@ class _Search:
         """Maximise ``slope . sums``, plus the slots' own terms with ``own``, over a part; None if the part is empty."""
         units = self.grid.steps
         items: list[tuple[int, Vector, int]] = []
-        between = 0.0  # bound on how far the maximum over fractional amounts exceeds that on the grid
+        between = 0.0  # bound on how far the maximum over fractional amounts exceeds the maximum on the grid
         for g, ranges in enumerate(part):
             y, square = self.powers[g]
             table = slope[2 * g] * y + slope[2 * g + 1] * square + (self.separate[g] if own else 0.0)
@@ -269,7 +269,7 @@ class _Search:
         return float(joint[units]) + between, self.grid.orbit(amounts)
 
     def _between(self, g: int, bend: Vector, low: int, high: int, copies: int) -> float:
-        """Bound the loss by rounding ``copies`` slots with terms ``slope y + bend . (y^2, y^3, y^4)`` to the grid."""
+        """Bound the loss from rounding ``copies`` slots with terms ``slope y + bend . (y^2, y^3, y^4)`` to the grid."""
         step = self.grid.step / self.groups.scales[g]
         flattest = -bend[1] / (4 * bend[2]) if bend[2] > 0 else 0.0  # where the second derivative is least
         y = min(max(flattest, low * step), high * step)
@@ -286,7 +286,7 @@ class _Search:
         return part[g][-1][1] if part[g] else self.grid.highs[g]
 
     def split(self, part: Part) -> list[Part]:
-        """Halve the range of the amount whose square varies most; empty if every amount is fixed."""
+        """Halve the range of the amount whose square varies most; return no parts if every amount is fixed."""
         least = sum(
             sum(low for low, _ in ranges) + self.groups.lows[g] * (len(self.groups.members[g]) - len(ranges))
             for g, ranges in enumerate(part)
@@ -403,7 +403,7 @@ class _Form:
             self.cut = score * (self.rank / width), limit * (self.rank / width)
 
     def bound(self, price: float) -> float:
-        """Return the bound for a multiplier of the square of the sum, in units of the rank."""
+        """Return the bound if the squared sum of amounts has the multiplier ``price`` times the rank."""
         slots = len(self.blocks)
         rest = self.form - price * self.rank * np.outer(self.total, self.total)
         pairs = np.arange(2 * slots).reshape(slots, 2)
@@ -422,7 +422,7 @@ class _Form:
         return float(offset) + self.reach_within(slope, (1 + larger) * self.blocks)
 
     def reach_within(self, slope: Vector, blocks: Matrix | None = None) -> float:
-        """Bound the function of `reach` over the vectors that pass the cut, with the best of several dual prices."""
+        """Bound what `reach` bounds, but only over vectors that pass the cut, by the best of several dual prices."""
         best = self.reach(slope, blocks)
         if self.cut is not None:
             score, limit = self.cut

@@ -1,9 +1,9 @@
 """Designs with proven leverage bounds over allocation sets of any size.
 
 A design takes three steps. `symmetry` finds optimal weights on the known orbits (allocations up to permutations of
-equal slots). `certificate` proves a bound for every allocation, or finds one that refutes it; its orbit is added, and
-the first step repeats. `support` selects a few allocations with nearly the same information. The bound returned is the
-proven one times the factor by which leverages may grow in the last step.
+equal slots). `certificate` proves a bound for every allocation, or finds an allocation that exceeds it, whose orbit is
+added before the first step repeats. `support` selects a few allocations with nearly the same information. The bound
+returned is the proven bound times the factor by which leverages may grow in the last step.
 
 Sets with many kinds of slots have next to no symmetry. A search then finds candidates: allocations that fill some slots
 and spread the rest evenly over others, and allocations farthest along the gradient of the leverage. The leverage is
@@ -76,7 +76,7 @@ def _design_from_zero(lattice: Lattice, tolerance: float) -> Design:
     limit = rank * (rank + 1) // 2
     points, fitted, price = explicit_support(information, orbits, weights, limit, 1 + tolerance / 4)
     if not np.isfinite(price):
-        raise DesignError(f"no design: found no {limit} allocations that span all {rank} directions of the features")
+        raise DesignError(f"no design: no {limit} allocations were found that span all {rank} dimensions")
     return Design(points, fitted, bound * price * (1 + 1e-9), rank)
 
 
@@ -136,7 +136,7 @@ def _any_member(lattice: Lattice, rng: np.random.Generator) -> Units:
 
 
 def _full_and_even(units: int, slots: int, cap: int) -> Iterator[tuple[int, ...]]:
-    """Yield amounts that are the cap, an even part of the rest, or zero, for some numbers of slots of each kind."""
+    """Yield allocations with some slots at the cap, the rest spread evenly over others, and zero elsewhere."""
     for full in _counts(0, min(units // cap, slots)):
         left = units - full * cap
         for count in _counts(1, slots - full):
@@ -155,7 +155,7 @@ def _asymmetric_design(lattice: Lattice, tolerance: float) -> Design | None:
     """Return a design on candidates, with a leverage bound for every vector; None if they do not span all features."""
     highs, units = np.minimum(lattice.highs, lattice.units), lattice.units
     scale = np.maximum(highs, 1).astype(np.float64)
-    tolerance = max(tolerance, 0.1)  # a smaller one is not worth solving for: candidates are a sample
+    tolerance = max(tolerance, 0.1)  # a tighter design is not worth its time: candidates are only a sample
     rng = np.random.default_rng(0)
     candidates = np.unique(_first_candidates(highs, units, rng), axis=0)
     weights, goal = np.ones(len(candidates)), 0.5  # goal: excess of the first, rough design

@@ -155,7 +155,7 @@ def _spread_meetings(
 ) -> None:
     """Swap slots ``one[k]`` and ``other[k]`` of arrangement ``family[k]``, in place, where meetings get more even.
 
-    ``values[level]`` are the values of slots, group by group. Their sum over distances is constant, so meetings are
+    ``values[level]`` are the values of slots, group by group. Meetings have a constant sum over distances, so they are
     most even where their sum of squares is smallest.
     """
     total = _meetings(level, values, weights, sizes)
@@ -257,7 +257,7 @@ def _both_ways(change: Vector, modulus: int) -> None:
 
 @njit(cache=True)
 def _lowered(total: Vector, change: Vector, modulus: int) -> float:
-    """Return the decrease of the sum of squares of ``total`` by ``change``."""
+    """Return how much the sum of squares of ``total`` decreases if ``change`` is added."""
     gain = 0.0
     for d in range(modulus):
         for a in range(2):
@@ -311,7 +311,7 @@ def _exact(information: SymmetricInformation, families: list[Units], most: int) 
     firsts = np.array([slots[0] for slots in groups.members])
     firsts = np.concatenate([firsts, firsts + len(size) // 2])
     # the rows of the first slot of each group determine a shift-invariant matrix
-    rows = np.ones((len(families), len(firsts) * len(size) + 1))  # the last one makes the weights sum to one
+    rows = np.ones((len(families), len(firsts) * len(size) + 1))  # the last column makes the weights sum to one
     for k, points in enumerate(families):
         features = _features(groups, points) / size
         rows[k, :-1] = (features[:, firsts].T @ features).reshape(-1) / len(points)
