@@ -16,7 +16,6 @@ from riskroute.study.case import (
     CaseSaving,
     CaseStressTable,
     StudyCase,
-    _choose_router,
     _differences_by_state,
     _estimated_share,
     _learning_cost,
@@ -123,7 +122,6 @@ def test_the_reason_and_its_words(reason: str) -> None:
 
 
 def test_the_rule_stays_unless_something_is_better() -> None:
-    assert _choose_router({"spray": 2.0, "sweep": 2.0, "contextual": 2.0 - 1e-12}, "sweep") == "sweep"
     assert [comparison((0.4, 0.2, 0.6), 3.0, room).choice_reason("sweep") for room in (1.0, 0.05)] == [
         "nothing better",
         "no headroom",

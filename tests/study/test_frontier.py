@@ -76,7 +76,7 @@ def test_profiles_are_not_played_twice() -> None:
 def test_the_study_answers_for_every_profile(study_result: StudyResult) -> None:
     (case,) = study_result.cases
     assert case.frontier is not None
-    assert [one.risk for one in case.frontier.choices] == [CAUTIOUS, CHEAPEST]
+    assert [one.risk for one in case.frontier.choices] == [CAUTIOUS, BALANCED]
     assert {one.risk for one in case.frontier.line} == {"cautious", "balanced", "cheapest", "kappa 0.2", "kappa 1"}
     names = {one.router for one in case.frontier.points}
     assert names == set(case.comparison.routers) - {"clairvoyant"}
@@ -84,7 +84,7 @@ def test_the_study_answers_for_every_profile(study_result: StudyResult) -> None:
     assert own.cost_bps == pytest.approx(case.comparison.routers["contextual"].cost_bps)
     assert own.es95_bps == pytest.approx(case.comparison.routers["contextual"].es95_bps)
     table = profiles_table(case)
-    assert [row[0] for row in table.rows] == ["balanced", "cautious", "cheapest"]
+    assert [row[0] for row in table.rows] == ["cheapest", "cautious", "balanced"]
     assert table.rows[0][2] == case.use
     for one in case.frontier.choices:
         assert f"with {one.risk.name} {one.use}" in study_result.answer

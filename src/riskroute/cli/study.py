@@ -69,7 +69,9 @@ def _study(
     ] = None,
     frontier: Annotated[
         bool | None,
-        typer.Option("--frontier/--no-frontier", help="Whether to answer for the other risk profiles too; default: yes."),
+        typer.Option(
+            "--frontier/--no-frontier", help="Whether to answer for the other risk profiles too; default: yes."
+        ),
     ] = None,
     stresses: Annotated[
         bool | None, typer.Option("--stresses", help="Repeat the router and the benchmark rule under stress.")

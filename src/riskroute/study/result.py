@@ -165,7 +165,7 @@ def savings_table(cases: Sequence[StudyCase]) -> TextTable:
 
 
 def leading_table(case: StudyCase, count: int = 5) -> TextTable:
-    """Return one row for each of the ``count`` routers with the lowest objectives, the rule and the chosen one included.
+    """Return one row for each of the ``count`` routers with the lowest objectives, including the rule and the choice.
 
     The clairvoyant is omitted. The difference is that to the benchmark rule.
     """
@@ -177,7 +177,9 @@ def leading_table(case: StudyCase, count: int = 5) -> TextTable:
     for name in (name for _, name in ranked if name in kept):
         one = found.routers[name]
         pair = ("benchmark", "-") if one.paired is None else _paired(one.paired)
-        rows.append([name, fixed_text(one.cost_bps, 3), *pair, fixed_text(one.es95_bps), fixed_text(one.objective_bps, 3)])
+        rows.append(
+            [name, fixed_text(one.cost_bps, 3), *pair, fixed_text(one.es95_bps), fixed_text(one.objective_bps, 3)]
+        )
     return TextTable(["router", "cost bps", "difference", "95 % CI", "ES 5 %", "objective"], rows)
 
 
@@ -189,7 +191,12 @@ def profiles_table(case: StudyCase) -> TextTable:
     """Return one row per risk profile, that of the study first: what it minimises, the router to use, and why."""
     others = case.frontier.choices if case.frontier is not None else ()
     rows = [
-        [one.risk.name, one.risk.describe(), one.use if one.reason != "estimated" else "no verdict", REASONS[one.reason]]
+        [
+            one.risk.name,
+            one.risk.describe(),
+            one.use if one.reason != "estimated" else "no verdict",
+            REASONS[one.reason],
+        ]
         for one in (ProfileChoice(case.risk, case.chosen, case.use, case.reason), *others)
     ]
     return TextTable(["risk profile", "minimises", "use", "because"], rows)

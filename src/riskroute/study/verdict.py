@@ -11,7 +11,6 @@ from riskroute.study.config import StudyConfig
 from riskroute.study.router_comparison import RouterComparison
 
 if TYPE_CHECKING:
-    from riskroute.study.frontier import ProfileChoice
     from riskroute.study.case import (
         CaseDarkSurface,
         CaseEstimate,
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
         CaseStateDifference,
         StudyCase,
     )
+    from riskroute.study.frontier import ProfileChoice
 
 
 def backtest_verdict(found: RouterComparison, *, synthetic: bool = False) -> str:
