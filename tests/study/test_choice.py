@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from riskroute.routers.risk import BALANCED
 from riskroute.study.case import (
     CaseDarkSurface,
     CaseEstimate,
@@ -98,7 +99,9 @@ def test_the_reason_and_its_words(reason: str) -> None:
         ),
         *(None, (), found),
     )
-    text = case_verdict(case, StudyConfig())
+    whole, profile = case_verdict(case, StudyConfig()), "The risk profile is balanced (mean cost + 0.05 x variance). "
+    assert profile in whole
+    text = whole.replace(profile, "")
     assert text.startswith(
         f"For orders of 1,000 shares with a 60-second deadline, use {use}. On 3 test days (160 orders)"
     )
@@ -162,7 +165,7 @@ def test_there_is_no_verdict_where_much_is_estimated() -> None:
     table = savings_table([case])
     row = dict(zip(table.header, table.rows[0], strict=True))
     assert (row["use"], row["estimated"]) == ("no verdict", "57.0%")
-    assert dict(_verdict_facts(case))["router to use"] == "no verdict"
+    assert dict(_verdict_facts(case, BALANCED))["router to use"] == "no verdict"
     result = StudyResult(StudyConfig(), ("AAPL 2019-03-04",), (), (case,))
     page = repr(_study_page(result))
     assert "No verdict: more than 10% of the volume is beyond the recorded depth" in page
@@ -210,8 +213,8 @@ def test_the_answer_says_that_days_are_synthetic() -> None:
     start = "For orders of 1,000 shares of LUMO with a 60-second deadline"
     assert made.answer.startswith(f"{start} on synthetic days, use contextual.")
     assert real.answer.startswith(f"{start}, use contextual.")
-    assert str(made).startswith("dark (synthetic), 10:30-11:30 New York, protection none: ")
-    assert str(real).startswith("dark, 10:30-11:30 New York, protection reg-nms: ")
+    assert str(made).startswith("dark (synthetic), 10:30-11:30 New York, protection none, risk profile balanced: ")
+    assert str(real).startswith("dark, 10:30-11:30 New York, protection reg-nms, risk profile balanced: ")
     page = _study_page(made)
     assert page.title == "Which router to use for LUMO (synthetic)"
     assert "Synthetic days: generated, not recorded" in page.subtitle

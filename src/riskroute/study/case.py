@@ -27,7 +27,7 @@ from riskroute.market.day_books import DayBooks
 from riskroute.routers.context import Context, ContextBooks
 from riskroute.routers.contextual.market_features import MarketFeatures
 from riskroute.routers.report import KINDS
-from riskroute.routers.risk import BALANCED, RiskProfile
+from riskroute.routers.risk import RiskProfile
 from riskroute.simulation.backends import Backend
 from riskroute.simulation.play_day import TradingDay
 from riskroute.study import stresses
@@ -45,7 +45,7 @@ from riskroute.study.frontier import (
     line_candidate,
     line_profiles,
 )
-from riskroute.study.markets import MarketDay, can_play_limit_orders, market_days_zone
+from riskroute.study.markets import MarketDay, market_days_zone
 from riskroute.study.play import (
     PlayCache,
     PlayTask,
@@ -290,10 +290,8 @@ class StudyCase:
       whichever is larger.
     - ``instruments``: the instruments of the symbols.
     - ``currency``: quote currency of all amounts; empty if there are several.
-    - ``risk``: the risk profile; every objective is its own.
     - ``training_excess_bps``: expected shortfall of every router on the training days minus that of the rule.
     - ``frontier``: points of all routers, and the answers under other profiles; None unless configured.
-    - ``limit_orders``: whether limit orders could be played on these days.
     """
 
     quantity: int | float
@@ -327,10 +325,8 @@ class StudyCase:
     estimated_share: float = 0.0
     instruments: tuple[Instrument, ...] = (SHARES,)
     currency: str = SHARES.currency
-    risk: RiskProfile = BALANCED
     training_excess_bps: dict[str, float] = field(default_factory=dict)
     frontier: CaseFrontier | None = None
-    limit_orders: bool = True
 
     @property
     def size(self) -> str:
@@ -411,10 +407,8 @@ def play_case(
         estimated_share=max(found.routers[name].estimated_share for name in (chosen, found.bar)),
         instruments=instruments,
         currency=currencies.pop() if len(currencies) == 1 else "",
-        risk=asked.risk,
         training_excess_bps=own.excess,
         frontier=frontier,
-        limit_orders=can_play_limit_orders(days, estimates=asked.queue_model is not None),
     )
 
 
@@ -488,7 +482,7 @@ def _frontier(
             world = dataclasses.replace(config, risk=risk)
             plays[risk] = play_routers([router], days, world, backend=backend, cache=cache, finished=finished).orders
     points = frontier_points(own.result.tables.orders, plays, router.label if router else "")
-    choices = (ProfileChoice(risk, one.chosen, one.use, one.reason) for risk, one in others.items())
+    choices = (ProfileChoice(risk.name, one.chosen, one.use, one.reason) for risk, one in others.items())
     return CaseFrontier(points, tuple(choices))
 
 

@@ -43,9 +43,9 @@ class FrontierPoint:
 
 @dataclass(frozen=True)
 class ProfileChoice:
-    """What a study with another risk profile answers: the router to use, and why; see `StudyCase`."""
+    """What a study with the named profile ``risk`` answers: the router to use, and why; see `StudyCase`."""
 
-    risk: RiskProfile
+    risk: str
     chosen: str
     use: str
     reason: str

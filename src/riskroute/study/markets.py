@@ -118,12 +118,6 @@ def estimated_queue_venues(days: Sequence[MarketDay]) -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
-def can_play_limit_orders(days: Sequence[MarketDay], *, estimates: bool) -> bool:
-    """Return whether limit orders can be played on any of the days, with or without estimated queue positions."""
-    records = [PreparedDayBooks.record(day.folder) for day in days]
-    return any(record["flows"] or (estimates and record["trades"]) for record in records)
-
-
 def market_days_zone(days: Sequence[MarketDay]) -> str:
     """Return the time zone of the days; empty if there are several."""
     zones = {day.zone for day in days}

@@ -24,6 +24,7 @@ from riskroute.core.text import (
 )
 from riskroute.core.validation import instance_of
 from riskroute.market.clock import zone_label
+from riskroute.routers.risk import RiskProfile
 from riskroute.simulation.dark_market import DarkMarketPool
 from riskroute.study.backtest import (
     VenueColumns,
@@ -210,14 +211,20 @@ def _part(case: StudyCase, result: StudyResult, *, pooled: bool, brief: bool) ->
         shown = dataclasses.replace(case, hours=(), venues=(), learning_curve=None, examples=(), surface=None)
     else:
         shown = case
-    return PagePart(title, headline + stop.strip(), tuple(_sections(shown)), answer, _verdict_facts(case))
+    return PagePart(
+        title,
+        headline + stop.strip(),
+        tuple(_sections(shown, result.config.risk)),
+        answer,
+        _verdict_facts(case, result.config.risk),
+    )
 
 
-def _verdict_facts(case: StudyCase) -> tuple[tuple[str, str], ...]:
+def _verdict_facts(case: StudyCase, risk: RiskProfile) -> tuple[tuple[str, str], ...]:
     """Return the key figures of an answer by name, in the order a trader asks."""
     found, saving = case.comparison, case.saving
     facts = [("router to use", case.use if case.verdict else "no verdict")]
-    facts.append(("risk profile", f"{case.risk.name}: {case.risk.describe()}"))
+    facts.append(("risk profile", risk.name))
     if saving is not None:
         if case.chosen != case.use:
             facts.append(("best on the training days", case.chosen))
@@ -252,7 +259,7 @@ def _verdict_facts(case: StudyCase) -> tuple[tuple[str, str], ...]:
     return tuple(facts)
 
 
-def _sections(case: StudyCase) -> list[PageSection]:
+def _sections(case: StudyCase, risk: RiskProfile) -> list[PageSection]:
     found, rule = case.comparison, case.comparison.bar
     use = f"Use {case.use}" if case.verdict else "No verdict"
     sections = [
@@ -271,7 +278,7 @@ def _sections(case: StudyCase) -> list[PageSection]:
         )
     ]
     if case.frontier is not None:
-        sections.append(_frontier_section(case, case.frontier))
+        sections.append(_frontier_section(case, case.frontier, risk))
     if case.hours:
         sections.append(PageSection("Cost by hour of the day", charts=(_hour_chart(case),)))
     if case.states:
@@ -339,12 +346,15 @@ def _sections(case: StudyCase) -> list[PageSection]:
     return sections
 
 
-def _frontier_section(case: StudyCase, frontier: CaseFrontier) -> PageSection:
+def _frontier_section(case: StudyCase, frontier: CaseFrontier, risk: RiskProfile) -> PageSection:
     """Return the chart of cost against tail, its table, and the answers by risk profile."""
     joined, others = list(frontier.line), [one for one in frontier.points if not one.risk]
+    own = case.use, risk.name
     points = [
         ChartPoint(
-            one.name, one.es95_bps, one.cost_bps, "chosen" if one.risk else _role(one.router, case), bool(one.risk)
+            *(one.name, one.es95_bps, one.cost_bps),
+            role="line" if one.risk and (one.router, one.risk) != own else _role(one.router, case),
+            joined=bool(one.risk),
         )
         for one in (*others, *joined)
     ]
@@ -357,7 +367,7 @@ def _frontier_section(case: StudyCase, frontier: CaseFrontier) -> PageSection:
         "Risk frontier",
         (text,),
         ((title, chart),),
-        (("On the test days, basis points", frontier_table(frontier)), ("Answers", profiles_table(case))),
+        (("On the test days, basis points", frontier_table(frontier)), ("Answers", profiles_table(case, risk))),
         ("Efficient: no other router is at least as cheap with an expected shortfall at least as small.",),
     )
 

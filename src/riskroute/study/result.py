@@ -15,12 +15,13 @@ from riskroute.core.records import from_plain, to_plain
 from riskroute.core.text import TextTable, fixed_text, interval_text, money_text, p_text
 from riskroute.market.clock import zone_label
 from riskroute.routers.report import KINDS
+from riskroute.routers.risk import PROFILES, RiskProfile
 from riskroute.simulation.dark_market import DarkMarketPool
 from riskroute.study.candidates import CLAIRVOYANT
 from riskroute.study.case import CaseDarkSurface, CaseEstimate, CaseRoutingRow, CaseStateDifference, StudyCase
 from riskroute.study.config import StudyConfig
 from riskroute.study.frontier import ProfileChoice, frontier_table
-from riskroute.study.router_comparison import REASONS
+from riskroute.study.router_comparison import NO_VERDICT, REASONS
 from riskroute.study.statistics import PairedDifference
 from riskroute.study.verdict import case_verdict
 
@@ -112,7 +113,7 @@ class StudyResult:
             if case.frontier is not None:
                 lines += ["", "risk frontier on the test days, bps; efficient: no router is cheaper with a better tail"]
                 lines += ["", frontier_table(case.frontier).plain()]
-                lines += ["", "answers by risk profile", "", profiles_table(case).plain()]
+                lines += ["", "answers by risk profile", "", profiles_table(case, self.config.risk).plain()]
             if case.states:
                 lines += ["", f"{case.chosen} minus {case.comparison.bar}, by state of the market", ""]
                 lines += [states_table(case.states).plain()]
@@ -187,19 +188,19 @@ def _paired(one: PairedDifference) -> tuple[str, str]:
     return fixed_text(one.difference_bps, 3, signed=True), interval_text(one.low, one.high)
 
 
-def profiles_table(case: StudyCase) -> TextTable:
-    """Return one row per risk profile, that of the study first: what it minimises, the router to use, and why."""
+def profiles_table(case: StudyCase, risk: RiskProfile) -> TextTable:
+    """Return one row per risk profile, that of the study (``risk``) first: the router to use, and why."""
     others = case.frontier.choices if case.frontier is not None else ()
     rows = [
         [
-            one.risk.name,
-            one.risk.describe(),
-            one.use if one.reason != "estimated" else "no verdict",
+            one.risk,
+            one.use if one.reason not in NO_VERDICT else "no verdict",
             REASONS[one.reason],
+            PROFILES.get(one.risk, risk).describe(),
         ]
-        for one in (ProfileChoice(case.risk, case.chosen, case.use, case.reason), *others)
+        for one in (ProfileChoice(risk.name, case.chosen, case.use, case.reason), *others)
     ]
-    return TextTable(["risk profile", "minimises", "use", "because"], rows)
+    return TextTable(["risk profile", "use", "because", "minimises"], rows)
 
 
 def states_table(states: Sequence[CaseStateDifference]) -> TextTable:

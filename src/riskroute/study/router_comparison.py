@@ -328,6 +328,9 @@ REASONS = {
 }
 
 
+NO_VERDICT = ("estimated",)  # reasons without a verdict
+
+
 # meaning of the columns of `RouterComparison.table` without estimated queue positions
 LEGEND = (
     "bps against the consolidated mid at arrival, fees included; objective: cost + kappa x unforeseen variance",

@@ -20,8 +20,9 @@ _MARGIN = 8
 _LABEL_WIDTH = 250.0  # longer labels are cut
 _INK, _FAINT, _GRID = "#1c2733", "#52606d", "#dde4ec"
 
-# by role of a router: the chosen one, the benchmark rule, perfect foresight, any other; safe for colour-blind readers
-_ROLES = {"chosen": "#0072b2", "rule": "#d55e00", "bound": "#7a7a7a", "other": "#56616d"}
+# by role: the chosen router, the benchmark rule, perfect foresight, a router under several risk profiles, any other;
+# safe for colour-blind readers
+_ROLES = {"chosen": "#0072b2", "rule": "#d55e00", "bound": "#7a7a7a", "line": "#00785a", "other": "#56616d"}
 _PALETTE = ("#56b4e9", "#e69f00", "#009e73", "#cc79a7", "#f0e442", "#8c6bb1", "#a6761d", "#999999")
 
 KIND_NAMES = {
@@ -262,7 +263,7 @@ def frontier_chart(title: str, x_axis: str, y_axis: str, points: Sequence[ChartP
     size, row, gap = 10.5, 15.0, 16.0
     column = _WIDTH - min(max(_text_width(one.name) for one in points) * size / 12 + 4, 160.0)
     top, left, right = 26.0, 40.0, column - gap
-    bottom = top + max(row * len(points), 170.0)
+    bottom = top + max(1.3 * row * len(points), 170.0)
     x_scale = _Scale([one.x for one in points], left + 4, right - 4, most=3)
     y_scale = _Scale([one.y for one in points], bottom, top)
     parts = [_text(_MARGIN, 12, y_axis, fill=_FAINT)]
@@ -280,7 +281,7 @@ def frontier_chart(title: str, x_axis: str, y_axis: str, points: Sequence[ChartP
         name = _cut(one.name, (_WIDTH - column) * 12 / size)
         parts.append(_text(column, y + 3.5, name, size=size, fill=colour, bold=one.role in ("chosen", "rule")))
     line = " ".join(f"{x_scale(one.x):.1f},{y_scale(one.y):.1f}" for one in points if one.joined)
-    parts.append(f'<polyline points="{line}" fill="none" stroke="{_ROLES["chosen"]}" stroke-width="1.6"/>')
+    parts.append(f'<polyline points="{line}" fill="none" stroke="{_ROLES["line"]}" stroke-width="1.6"/>')
     for one in points:
         hover = f"{one.name}: {y_axis} {one.y:.3f}, {x_axis} {one.x:.3f}"
         parts.append(_disc(x_scale(one.x), y_scale(one.y), _ROLES[one.role], radius=4, hover=hover))

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from riskroute.core.text import fixed_text, money_text, rounds_to_zero, words_list
+from riskroute.routers.risk import RiskProfile
 from riskroute.study.candidates import CLAIRVOYANT, FITTED
 from riskroute.study.config import StudyConfig
-from riskroute.study.router_comparison import RouterComparison
+from riskroute.study.router_comparison import NO_VERDICT, RouterComparison
 
 if TYPE_CHECKING:
     from riskroute.study.case import (
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
         CaseStateDifference,
         StudyCase,
     )
-    from riskroute.study.frontier import ProfileChoice
 
 
 def backtest_verdict(found: RouterComparison, *, synthetic: bool = False) -> str:
@@ -83,7 +83,7 @@ def footprint_verdict(depth: float, volume: float | None, block_minutes: float) 
 
 
 def case_opening(case: StudyCase, config: StudyConfig, *, pooled: bool = False, synthetic: bool = False) -> str:
-    """Return the opening sentences of a verdict: which router to use for which orders, and its saving."""
+    """Return the opening sentences of a verdict: which router to use, its saving, and the risk profile."""
     deadline = f"with a {case.horizon:g}-second deadline" if case.horizon else "for immediate execution"
     orders = {"buy": "buy orders", "sell": "sell orders"}.get(config.side, "orders")
     size = f"{case.size} of {case.symbol}" if case.symbol else case.size
@@ -92,8 +92,9 @@ def case_opening(case: StudyCase, config: StudyConfig, *, pooled: bool = False, 
     if not case.verdict:
         text = f"no verdict for {which}: {no_verdict_text(case.estimated_share, synthetic=synthetic)}"
         return begin + text if pooled else text[0].upper() + text[1:]
-    profile = f"{case.risk.name} profile, {case.risk.describe()}"
-    return f"{begin}{'for' if pooled else 'For'} {which}, use {case.use} ({profile}). {_verdict(case)}"
+    return (
+        f"{begin}{'for' if pooled else 'For'} {which}, use {case.use}. {_verdict(case)} {_profiles(case, config.risk)}"
+    )
 
 
 def case_verdict(case: StudyCase, config: StudyConfig, *, pooled: bool = False, synthetic: bool = False) -> str:
@@ -101,12 +102,6 @@ def case_verdict(case: StudyCase, config: StudyConfig, *, pooled: bool = False, 
     parts = [case_opening(case, config, pooled=pooled, synthetic=synthetic)]
     if pooled or not case.verdict:
         return parts[0]
-    if better := _better_on_test_days(case):
-        parts.append(better)
-    if case.frontier is not None:
-        parts.append(_other_profiles(case.frontier.choices))
-    if case.horizon > 0 and not case.limit_orders:
-        parts.append("Limit orders could not be played on this data, which has neither order events nor trades.")
     if case.estimated_share > 0:
         much = f"{case.estimated_share:.1%}" if case.estimated_share >= 0.0005 else "Less than 0.1%"
         parts.append(f"{much} of the volume is beyond the recorded depth and priced by an estimate.")
@@ -168,31 +163,12 @@ def _verdict(case: StudyCase) -> str:
     return f"On {judged} {case.chosen}, the best on the training days, {moved}{because}."
 
 
-def _better_on_test_days(case: StudyCase) -> str:
-    """Explain why the router with the best test score is not used; empty if it is, or is the chosen one."""
-    known, tested = case.training_objective_bps, case.comparison.routers
-    scores = {name: round(tested[name].objective_bps, 3) for name in known}
-    best = min(scores, key=lambda name: scores[name], default=case.use)
-    if best in (case.use, case.chosen) or scores[best] >= scores[case.use]:
-        return ""  # the verdict explains why the chosen router is not used
-    text = (
-        f"{best} had a lower objective on the test days ({fixed_text(scores[best], 3)} bps, {case.use} "
-        f"{fixed_text(scores[case.use], 3)})"
-    )
-    excess = case.training_excess_bps.get(best, 0.0)
-    if case.risk.capped and excess > 0 and not rounds_to_zero(excess):
-        rule = case.comparison.bar
-        return f"{text}, but on the training days its expected shortfall exceeded {rule}'s by {fixed_text(excess)} bps."
-    return (
-        f"{text}, but not on the training days ({fixed_text(known[best], 3)} bps, {case.chosen} "
-        f"{fixed_text(known[case.chosen], 3)}), which decide: the best of many on the test days is partly lucky."
-    )
-
-
-def _other_profiles(choices: Sequence[ProfileChoice]) -> str:
-    """Return the answers under the other risk profiles."""
-    answers = [f"with {one.risk.name} {'no verdict' if one.reason == 'estimated' else one.use}" for one in choices]
-    return f"Under other risk profiles the answer is: {', '.join(answers)}."
+def _profiles(case: StudyCase, risk: RiskProfile) -> str:
+    """Name the risk profile, and the answers under the others."""
+    text = f"The risk profile is {risk.name} ({risk.describe()})"
+    choices = case.frontier.choices if case.frontier is not None else ()
+    answers = [f"with {one.risk} {'no verdict' if one.reason in NO_VERDICT else one.use}" for one in choices]
+    return f"{text}; {words_list(answers)}." if answers else f"{text}."
 
 
 def _saved(bps: float) -> str:
