@@ -18,12 +18,12 @@ from itertools import product
 from typing import Any
 
 from riskroute.core.errors import InputError
-from riskroute.core.results import PolicyResult
 from riskroute.paper.claims import CLAIMS
 from riskroute.paper.experiments import Experiment, experiment_summary, plan_experiments
 from riskroute.paper.presets import DEFAULT, PRESETS, REGRETS, PaperChoices
 from riskroute.simulation.backends import Backend, run_backend_tasks
 from riskroute.simulation.policy_comparison import PAPER_POLICIES
+from riskroute.simulation.results import PolicyResult
 from timing import leave, print_heading, print_table, progress, quick, say, sized, verdict
 
 # Choices that must be the same in all experiments.

@@ -1,9 +1,9 @@
 """Speed of the runner.
 
-1. The four policies of the paper's second figure, as `riskroute.simulation.policy_comparison.compare` runs them: 8
-   shares over 6 slots (1,287 actions), 100,000 rounds, 50 runs each, in one process, after a warm-up that compiles
-   everything. Target: at most 5 seconds together, as the median of the repeats. The recommended policy is timed
-   in the same repeats; its target is 25 milliseconds per run, on one core.
+1. The four policies of the paper's second figure, as `riskroute.simulation.policy_comparison.compare_policies` runs
+   them: 8 shares over 6 slots (1,287 actions), 100,000 rounds, 50 runs each, in one process, after a warm-up that
+   compiles everything. Target: at most 5 seconds together, as the median of the repeats. The recommended policy is
+   timed in the same repeats; its target is 25 milliseconds per run, on one core.
 2. The compiled kernel of RiskUCB, whose tournament tree makes a round cost ``log2 K`` comparisons, next to a compiled
    kernel that scans all K indices every round and is otherwise the same. Both play the same episode, and the script
    checks that they choose the same arms. The first K rounds, in which every arm is played once, are excluded: an

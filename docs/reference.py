@@ -41,7 +41,8 @@ from meanings import (
     Meanings,
 )
 from riskroute.cli.app import app
-from riskroute.core.instrument import Instrument, plain_number
+from riskroute.core.instrument import Instrument
+from riskroute.core.text import plain_number
 from riskroute.learning.registry import POLICIES
 from riskroute.live.config import (
     LiveConfig,

@@ -38,7 +38,7 @@ from riskroute.routers.plan import Plan
 from riskroute.routers.router import Router
 from riskroute.routing.fees import fee_rows
 from riskroute.simulation import execute_plan as simulated
-from riskroute.simulation.exchange import BEYOND, Exchange, Latency
+from riskroute.simulation.exchange import BEYOND, Exchange, ExchangeLatency
 
 VENUES, POOLS = ("A", "B", "C"), ("P", "Q", "R")
 TAKERS, MAKERS = (0.003, -0.002, 0.001), (-0.002, 0.001, 0.0)
@@ -190,7 +190,9 @@ def exchange_of(case: Case) -> Exchange:
         tables[quote.venue] = polars.DataFrame(columns, schema_overrides=overrides)
     pools: Any = ScriptedPools(case)
     queue: Any = ScriptedQueue(case)
-    return Exchange(DayBooks.of_tables(tables), fee_rows(TAKERS), fee_rows(MAKERS), pools, queue, Latency(LIT, DARK))
+    return Exchange(
+        DayBooks.of_tables(tables), fee_rows(TAKERS), fee_rows(MAKERS), pools, queue, ExchangeLatency(LIT, DARK)
+    )
 
 
 def no_queue(case: Case, kind: str, venue: str) -> bool:

@@ -14,8 +14,6 @@ from riskroute.core.errors import InputError as InputError
 from riskroute.core.errors import InvariantError as InvariantError
 from riskroute.core.errors import RiskrouteError as RiskrouteError
 from riskroute.core.errors import StateError as StateError
-from riskroute.core.results import PolicyResult as PolicyResult
-from riskroute.core.results import SimulationResult as SimulationResult
 from riskroute.learning.actions import Action as Action
 from riskroute.learning.actions import Actions as Actions
 from riskroute.learning.actions import ActionSet as ActionSet
@@ -51,6 +49,8 @@ from riskroute.simulation.checks import check_router as check_router
 from riskroute.simulation.dark_market import DarkMarketPool as DarkMarketPool
 from riskroute.simulation.environments import Environment as Environment
 from riskroute.simulation.replay import Replay as Replay
+from riskroute.simulation.results import PolicyResult as PolicyResult
+from riskroute.simulation.results import SimulationResult as SimulationResult
 from riskroute.simulation.runner import simulate as simulate
 from riskroute.simulation.sweep import SweepResult as SweepResult
 from riskroute.simulation.sweep import sweep as sweep

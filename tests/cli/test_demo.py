@@ -83,11 +83,11 @@ def test_progress_lines_are_printed_until_the_work_is_done(monkeypatch: pytest.M
     said: list[str] = []
     monkeypatch.setattr(output, "say", lambda text, *, err: said.append(text))
     monkeypatch.setattr(output, "_LINE_EVERY", 0.001)
-    with output.show_status("at work", lines=True):
+    with output.output_status("at work", lines=True):
         while len(said) < 3:
             time.sleep(0.001)
     assert set(said) == {"at work"}
     many = len(said)
-    with output.show_status("quietly at work"):
+    with output.output_status("quietly at work"):
         time.sleep(0.01)
     assert len(said) == many

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from riskroute.cli.app import run_app
-from riskroute.simulation.policy_comparison import compare_policies, read_features
+from riskroute.simulation.policy_comparison import compare_policies, read_compared_features
 
 MATRIX = np.random.default_rng(0).normal(size=(7, 3))
 QUICK = ["--policy", "uniform", "--horizon", "50", "--runs", "2"]
@@ -33,7 +33,7 @@ def test_every_kind_of_file_holds_the_same_actions(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file, out = write(tmp_path / name), tmp_path / "out.json"
-    np.testing.assert_array_equal(read_features(file), MATRIX)
+    np.testing.assert_array_equal(read_compared_features(file), MATRIX)
     assert run_app(["simulate", "--features", str(file), *QUICK, "--json", str(out)]) == 0
     found, said = json.loads(out.read_text()), capsys.readouterr().out
     assert said.startswith("7 actions with 3 features, 50 rounds, 2 runs")

@@ -20,7 +20,7 @@ from riskroute.market.calibration import calibrate
 from riskroute.market.clock import TimeWindow
 from riskroute.market.dark_pools import DarkPool
 from riskroute.market.recordings import RecordingStore
-from riskroute.market.sampling import closest_books, draw_sample_times
+from riskroute.market.sampling import draw_sample_times, sample_closest_books
 from riskroute.routing.venue_models import load_venue_models, venue_problem
 
 NAMES = ("03272019.NASDAQ_ITCH50", "20190327.BX_ITCH_50", "20190327.PSX_ITCH_50")
@@ -138,7 +138,7 @@ def test_a_pool_in_calibration_is_its_own_simulation(folder: Path) -> None:
     found = calibrate(store, "QVEX", quantities=[2, 5, 9], seed=3, pools=[pool], fees=None)
     recording = next(one for one in store.recordings() if one.venue == "XNAS")
     sample_times = draw_sample_times(recording.date, TimeWindow(), 3)
-    books = closest_books(store.snapshots(recording), sample_times)
+    books = sample_closest_books(store.snapshots(recording), sample_times)
     profits = pool.profits(books, [2, 5, 9], seed=3, draws=100).profits
     np.testing.assert_allclose(found.fits["P"].means, profits.mean(axis=0), rtol=1e-9)
     np.testing.assert_allclose(found.fits["P"].variances, profits.var(axis=0, ddof=1), rtol=1e-9)

@@ -24,7 +24,7 @@ from riskroute.core.validation import (
     valid_list,
     valid_magnitude,
 )
-from riskroute.learning.kernels import inverse, padded_length, upper_triangular_root
+from riskroute.learning.kernels import padded_kernel_length, positive_definite_inverse, upper_triangular_root
 from riskroute.routers.context import ContextPool
 
 
@@ -110,7 +110,7 @@ def test_small_matrices_are_factored_and_inverted() -> None:
     assert upper_triangular_root(np.array([[4.0, 2.0], [2.0, 5.0]]), root)
     assert root.tolist() == [[2.0, 1.0], [0.0, 2.0]]
     assert not upper_triangular_root(np.array([[1.0, 2.0], [2.0, 1.0]]), root)
-    found = inverse(np.array([[4.0, 0.0], [0.0, 16.0]]))
+    found = positive_definite_inverse(np.array([[4.0, 0.0], [0.0, 16.0]]))
     assert found is not None
     assert found.tolist() == [[0.25, 0.0], [0.0, 0.0625]]
-    assert (padded_length(16), padded_length(17)) == (16, 32)
+    assert (padded_kernel_length(16), padded_kernel_length(17)) == (16, 32)

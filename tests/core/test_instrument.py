@@ -18,13 +18,12 @@ from riskroute.core.errors import DataError, InputError
 from riskroute.core.instrument import (
     LARGEST_QUANTITY,
     Instrument,
-    check_zone,
-    decimal_step,
-    decimal_text,
     instrument_from_plain,
+    instrument_step,
     load_instruments,
-    plain_number,
+    valid_instrument_zone,
 )
+from riskroute.core.text import decimal_text, plain_number
 
 UNITS = st.sampled_from([f"1e-{k}" for k in range(9)] + ["0.25", "0.05", "10", "1000000"])
 
@@ -80,14 +79,14 @@ def test_a_part_of_a_unit_is_refused(unit: str, count: int, percent: int) -> Non
 def test_the_step_of_numbers_is_that_of_their_decimals(counts: list[int], digits: int) -> None:
     values = [Decimal(count).scaleb(-digits) for count in counts]
     expected = max((-int(value.normalize().as_tuple().exponent) for value in values if value), default=0)
-    assert decimal_step([float(value) for value in values]) == Decimal(1).scaleb(-max(expected, 0))
+    assert instrument_step([float(value) for value in values]) == Decimal(1).scaleb(-max(expected, 0))
 
 
 def test_steps_ignore_what_is_no_number_and_end_at_a_millionth_of_a_millionth() -> None:
-    assert decimal_step([np.nan, np.inf, -0.5]) == Decimal("0.1")
-    assert decimal_step([]) == 1
-    assert decimal_step([1 / 3]) == Decimal("1e-12")
-    assert decimal_step([3.0], largest=Decimal("0.01")) == Decimal("0.01")
+    assert instrument_step([np.nan, np.inf, -0.5]) == Decimal("0.1")
+    assert instrument_step([]) == 1
+    assert instrument_step([1 / 3]) == Decimal("1e-12")
+    assert instrument_step([3.0], largest=Decimal("0.01")) == Decimal("0.01")
 
 
 def test_texts_are_natural_numbers_with_their_word() -> None:
@@ -173,4 +172,4 @@ def test_files_without_instruments_are_refused(tmp_path: Path) -> None:
         with pytest.raises(DataError, match=message):
             load_instruments(path)
     with pytest.raises(InputError, match="zone must be a time zone"):
-        check_zone("zone", "Mars/Olympus")
+        valid_instrument_zone("zone", "Mars/Olympus")

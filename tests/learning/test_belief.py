@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from naive_learning import Round, evidence_of, naive_fit
 from riskroute import Actions, Belief, InputError, Setting, Tallies, Tally
 from riskroute.learning import belief_fit, least_squares
-from riskroute.learning.belief import _draw_gaussian_numpy, _invert_numpy, draw_gaussian
+from riskroute.learning.belief import _draw_gaussian_numpy, _invert_numpy, draw_gaussian_belief
 from riskroute.learning.belief_fit import (
     _fit_compiled,
     _fit_numpy,
@@ -26,7 +26,7 @@ from riskroute.learning.belief_fit import (
     fit_vague_information,
     temper_prior,
 )
-from riskroute.learning.kernels import inverse
+from riskroute.learning.kernels import positive_definite_inverse
 from riskroute.learning.observations import Observations
 from riskroute.learning.policies import linear_policy
 from riskroute.learning.tally import merge_tally_groups
@@ -298,7 +298,7 @@ def test_few_or_constant_rewards_leave_it_sound(rewards: list[float], base: floa
     assert found.variance > 0
     covariance = found.score_covariance(2.0)
     assert np.linalg.eigvalsh(covariance).min() > 0
-    assert np.isfinite(draw_gaussian(found.score(2.0), covariance, np.ones((3, found.dim)))).all()
+    assert np.isfinite(draw_gaussian_belief(found.score(2.0), covariance, np.ones((3, found.dim)))).all()
     limit = 0.1 * found.variance / max(len(rewards) / 2, 1)  # as sure of a mean as the variance floor allows
     assert np.diag(found.mean_covariance).min() > 0.9 * limit
 
@@ -324,7 +324,7 @@ def test_directions_that_no_action_tells_apart_stay_harmless_for_ever() -> None:
         vague = fit_vague_information(features, np.full(2, 0.5), 0.3)
         found = fit_belief(observations, base_variance=1.0, vague=vague)
         normals = np.random.default_rng(1).standard_normal((2000, 3))
-        drawn = draw_gaussian(found.score(2.0), found.score_covariance(2.0), normals)
+        drawn = draw_gaussian_belief(found.score(2.0), found.score_covariance(2.0), normals)
         single = fit_belief(
             dataclasses.replace(observations, features=np.eye(2)), base_variance=1.0, vague=0.15 * np.eye(2)
         )
@@ -336,7 +336,7 @@ def test_directions_that_no_action_tells_apart_stay_harmless_for_ever() -> None:
 def test_draws_have_the_center_and_covariance_they_should() -> None:
     covariance = np.array([[2.0, 0.6], [0.6, 0.5]])
     normals = np.random.default_rng(2).standard_normal((40_000, 2))
-    drawn = draw_gaussian(np.array([1.0, -3.0]), covariance, normals)
+    drawn = draw_gaussian_belief(np.array([1.0, -3.0]), covariance, normals)
     assert np.abs(drawn.mean(axis=0) - [1.0, -3.0]).max() < 5 * math.sqrt(2 / 40_000)
     np.testing.assert_allclose(np.cov(drawn.T), covariance, atol=5 * 2 * math.sqrt(2 / 40_000))
 
@@ -551,9 +551,9 @@ def test_compiled_fit_is_the_plain_one(dim: int, kind: str) -> None:
 
 def test_where_a_matrix_has_no_factor_the_plain_functions_decide(monkeypatch: pytest.MonkeyPatch) -> None:
     indefinite = np.array([[1.0, 2.0], [2.0, 1.0]])
-    assert inverse(indefinite) is None
+    assert positive_definite_inverse(indefinite) is None
     with pytest.raises(np.linalg.LinAlgError):
-        draw_gaussian(np.zeros(2), indefinite, np.zeros((3, 2)))
+        draw_gaussian_belief(np.zeros(2), indefinite, np.zeros((3, 2)))
     observations = some_observations(np.random.default_rng(0), 2, 9)
     assert _fit_compiled(observations, 1.0, -np.eye(2) * 1e9, no_prior(2), False, 0.3, 1.0) is None
     monkeypatch.setattr(belief_fit, "_fit_compiled", lambda *_: None)
@@ -574,7 +574,7 @@ def test_compiled_covariances_and_draws_are_the_plain_ones(dim: int) -> None:
     np.testing.assert_allclose(belief.score_covariance(2.0), covariance, rtol=1e-8, atol=1e-10)
     normals = np.random.default_rng(1).standard_normal((7, dim))
     expected = _draw_gaussian_numpy(belief.mean_coef, covariance, normals)
-    drawn = draw_gaussian(belief.mean_coef, covariance, normals)
+    drawn = draw_gaussian_belief(belief.mean_coef, covariance, normals)
     np.testing.assert_allclose(drawn, expected, rtol=1e-9, atol=1e-10)
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from live_logs import STORES, LogOpener, append, entry, new_store
 from riskroute.core.errors import ConflictError, DataError, FencedError, InputError, LeaseError, StateError
-from riskroute.core.runtime import machine_type, provenance_versions
+from riskroute.core.provenance import machine_type, provenance_versions
 from riskroute.live.log.interface import (
     LARGEST_BODY,
     NO_CHAIN,

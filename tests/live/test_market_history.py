@@ -33,7 +33,7 @@ from riskroute.routers.public_data import PublicData
 from riskroute.routers.registry import make_router
 from riskroute.routers.rules import SweepRule
 from riskroute.simulation import play_day
-from riskroute.simulation.exchange import Exchange, Latency
+from riskroute.simulation.exchange import Exchange, ExchangeLatency
 
 QVEX = instrument_of("QVEX")
 
@@ -90,7 +90,7 @@ def test_public_outcomes_match_those_of_a_backtest(day: tuple[DayBooks, dict[str
     books, events = day
     queue = QueueReplay(books, events)
     fees = np.zeros((len(books.venues), 2))
-    exchange = Exchange(books, fees, fees, None, queue, Latency(0.0, 0.0))
+    exchange = Exchange(books, fees, fees, None, queue, ExchangeLatency(0.0, 0.0))
     same = different = filled = 0
     for k, moment in enumerate(
         np.linspace(books.first + SECOND, books.last - 20 * SECOND, 12).astype(np.int64).tolist()

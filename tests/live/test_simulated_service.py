@@ -35,7 +35,7 @@ MUTANTS = (
 def run(*words: str) -> tuple[str, int]:
     """What the command prints, and its status."""
     environment = os.environ | {
-        "PYTHONPATH": str(ROOT / "tests" / "support"),
+        "PYTHONPATH": os.pathsep.join([str(ROOT / "tests" / "support"), str(ROOT / "src")]),
         "PYTHONHASHSEED": "0",
         "OPENBLAS_NUM_THREADS": "1",
     }

@@ -25,7 +25,7 @@ from riskroute.market.importing import import_files
 from riskroute.market.order_profits import limit_profits
 from riskroute.market.readers.reading import ReadingOptions
 from riskroute.market.recordings import Recording, RecordingStore, RecordingWriter
-from riskroute.market.sampling import closest_rows, draw_sample_times
+from riskroute.market.sampling import draw_sample_times, sample_closest_rows
 from riskroute.market.schema import EVENT_SCHEMA, LEVEL_FIELDS, snapshot_schema
 from riskroute.routing.fees import Fee, FeeSchedule
 from riskroute.routing.venue_models import venue_model_table, venue_problem
@@ -332,7 +332,7 @@ def test_limit_orders_follow_the_rule_of_their_venue(tmp_path: Path, venue: str,
     store, books, events = limit_market(tmp_path, venue, filled=True)
     calibration = calibrated(store, window=LIMIT_WINDOW, orders=["limit"])
     sample_times = draw_sample_times(DAY, LIMIT_WINDOW, 0)
-    assert (closest_rows(books, sample_times) == np.arange(20)).all()
+    assert (sample_closest_rows(books, sample_times) == np.arange(20)).all()
     outcomes = {
         rule: limit_profits(books, events, sample_times, QUANTITIES, rule=rule, levels=DEPTH).profits.round(9)
         for rule in ("pro-rata", "price-time")

@@ -33,7 +33,7 @@ from riskroute.routers.plan import Plan
 from riskroute.routers.public_data import PublicData
 from riskroute.routers.rules import HiddenRule
 from riskroute.simulation.clairvoyant import Clairvoyant
-from riskroute.simulation.exchange import Exchange, Latency
+from riskroute.simulation.exchange import Exchange, ExchangeLatency
 from riskroute.simulation.execute_plan import execute_plan
 
 ASK, MID = 1_000_200, 1_000_100
@@ -148,7 +148,9 @@ def test_days_keep_them_whatever_is_made_of_them(imported: tuple[Recording, Reco
 
 def executed(replay: QueueReplay, second: float, plan: dict[str, Any], shares: int = 400) -> list[tuple[str, int, int]]:
     """Children of an order to buy that arrives at a second: kind, shares sent and filled."""
-    exchange = Exchange(replay.books, np.zeros((1, 2)), np.zeros((1, 2)), queue=replay, latency=Latency(0.001, 0.001))
+    exchange = Exchange(
+        replay.books, np.zeros((1, 2)), np.zeros((1, 2)), queue=replay, latency=ExchangeLatency(0.001, 0.001)
+    )
     time = MIDNIGHT + OPEN + int(second * SECOND)
     context = rr.routers.Context("o", "buy", shares, exchange.venue_books(time), time=time)
     done = execute_plan(exchange, 0, context, Plan("o", **plan).checked(context))

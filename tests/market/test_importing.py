@@ -36,9 +36,9 @@ from riskroute.core.errors import DataError, InputError, RiskrouteError
 from riskroute.market import importing
 from riskroute.market.importing import _detect_format, import_files
 from riskroute.market.readers import csv_files
-from riskroute.market.readers.reading import ReaderPart, ReadingOptions, label_reading_rows, to_snapshots
+from riskroute.market.readers.reading import ReaderPart, ReadingOptions, label_reading_rows, reading_snapshots
 from riskroute.market.recordings import EVENTS, RECORD, SNAPSHOTS, Recording, RecordingStore, RecordingWriter
-from riskroute.market.schema import level_columns, snapshot_schema, table_depth
+from riskroute.market.schema import level_columns, schema_depth, snapshot_schema
 
 ACME = ReadingOptions(("ACME",))
 MESSAGES = random_messages(21, 40)
@@ -303,7 +303,7 @@ def test_only_as_much_is_held_as_a_few_parts(tmp_path: Path, monkeypatch: pytest
                 stamps = polars.Series(np.full(rows, MIDNIGHT)).cast(polars.Datetime("ns", "UTC"))
                 keys: dict[str, Any] = {"ts_event": stamps, "sequence": np.arange(rows) + k * rows}
                 yield ReaderPart(
-                    "XNAS", "ACME", to_snapshots(label_reading_rows(table.with_columns(**keys), "XNAS", "ACME"), 1)
+                    "XNAS", "ACME", reading_snapshots(label_reading_rows(table.with_columns(**keys), "XNAS", "ACME"), 1)
                 )
                 written.append(sum((tmp_path / "out" / name).stat().st_size for name in visible(tmp_path / "out")))
 
@@ -424,7 +424,7 @@ def test_a_writer_without_snapshots_writes_an_empty_event_table(tmp_path: Path) 
     one = Recording("XNAS", "ACME", dt.date(2019, 3, 27), 1, "nothing", "table")
     writer = RecordingWriter(tmp_path, one)
     table = polars.DataFrame(table_columns(MESSAGES, 1)).with_row_index("sequence")
-    table = to_snapshots(table.with_columns(polars.col("ts_event").cast(polars.Datetime("ns", "UTC"))), 1)
+    table = reading_snapshots(table.with_columns(polars.col("ts_event").cast(polars.Datetime("ns", "UTC"))), 1)
     writer.add_snapshots(table.head(0))
     writer.add_snapshots(table)
     writer.add_events(polars.DataFrame())
@@ -436,9 +436,9 @@ def test_a_writer_without_snapshots_writes_an_empty_event_table(tmp_path: Path) 
 
 def test_table_depth_counts_levels() -> None:
     frame = polars.DataFrame({name: [1.0, 2.0] for name in level_columns(3)})
-    assert table_depth(frame) == 3
+    assert schema_depth(frame) == 3
     with pytest.raises(DataError, match="expected snapshot columns bid_px_00"):
-        table_depth(frame.drop("ask_sz_01"))
+        schema_depth(frame.drop("ask_sz_01"))
     with pytest.raises(DataError, match="expected snapshot columns bid_px_00"):
-        table_depth(polars.DataFrame())
+        schema_depth(polars.DataFrame())
     assert len(snapshot_schema(5)) == 24

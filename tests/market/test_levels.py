@@ -28,10 +28,9 @@ from market_files import (
     zipped,
 )
 from riskroute.cli.app import run_app as command
-from riskroute.market.clock import date_in_name
 from riskroute.market.importing import import_files
 from riskroute.market.readers import itch
-from riskroute.market.readers.reading import ReadingOptions
+from riskroute.market.readers.reading import ReadingOptions, reading_file_date
 from riskroute.market.recordings import Recording, RecordingStore
 from riskroute.market.schema import level_columns
 
@@ -155,7 +154,7 @@ def test_the_level_that_is_only_counted_adds_no_books(tmp_path: Path, monkeypatc
     for seed in range(2):
         path.write_bytes(itch_bytes(random_messages(seed, 60)))
         for depth in (1, 2, 4):
-            with open_itch(str(path), chunk_bytes=1 << 20, date=date_in_name(path.name)) as feed:
+            with open_itch(str(path), chunk_bytes=1 << 20, date=reading_file_date(path.name)) as feed:
                 (batch,) = feed.batches(tables=("depth", "messages", "symbols"), depth=depth, symbols=("ACME",))
             _, table = imported(path, depth=depth)
             assert table["sequence"].to_list() == batch.depth["seq"].tolist()

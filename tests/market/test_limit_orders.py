@@ -24,7 +24,7 @@ from riskroute.market.day_books import DayBooks
 from riskroute.market.order_profits import limit_profits
 from riskroute.market.queue_fills import ACTION, QueueReplay, _code_day_events
 from riskroute.market.queue_fills import MATCHING_RULES as RULES
-from riskroute.market.sampling import SampleTimes, closest_rows
+from riskroute.market.sampling import SampleTimes, sample_closest_rows
 from riskroute.market.schema import EVENT_SCHEMA, snapshot_schema
 
 
@@ -43,7 +43,7 @@ def test_fills_and_profits_equal_those_of_a_replay_with_our_order_in_the_book(
     sample_times, quantities = flow.moments(), [1, 2, 5, 9, 30]
     snapshots, events = flow.tables()
     outcome = limit_profits(snapshots, events, sample_times, quantities, side=side, rule=rule)
-    for bucket, row in enumerate(closest_rows(snapshots, sample_times)):
+    for bucket, row in enumerate(sample_closest_rows(snapshots, sample_times)):
         sequence, end = int(row) + 1, int(sample_times.edges[bucket + 1])
         if row < 0 or not all(levels_of(flow.snapshots[row], letter) for letter in "AB"):
             assert np.isnan(outcome.profits[bucket]).all()
@@ -80,7 +80,7 @@ def test_orders_that_were_never_added_are_ahead(seed: int, side: str, rule: str)
     flow = Flow(seed, 120, rule, replaces=False)
     snapshots, events = flow.tables()
     sample_times = SampleTimes(np.array([flow.stamp // 2, flow.stamp + 1]), np.array([flow.stamp // 2]))
-    begin = snapshots["sequence"][int(closest_rows(snapshots, sample_times)[0])]
+    begin = snapshots["sequence"][int(sample_closest_rows(snapshots, sample_times)[0])]
     whole = limit_profits(snapshots, events, sample_times, [3, 20], side=side, rule=rule)
     part = limit_profits(
         snapshots, events.filter(polars.col("sequence") > begin), sample_times, [3, 20], side=side, rule=rule

@@ -14,8 +14,8 @@ from riskroute.core.errors import InputError
 from riskroute.market.order_profits import (
     check_profit_quantities,
     extrapolated_market_profits,
+    market_order_value,
     market_profits,
-    walk_book,
 )
 from riskroute.market.sampling import SampledBooks
 
@@ -53,30 +53,30 @@ def two_sided(bids: list[list[Level]], asks: list[list[Level]]) -> SampledBooks:
 def test_walking_is_selling_share_by_share(books: list[list[Level]], wanted: set[int]) -> None:
     quantities = np.array(sorted(wanted))
     expected = [[naive_walk(book, quantity) for quantity in quantities] for book in books]
-    np.testing.assert_allclose(walk_book(*arrays(books), quantities), expected, rtol=1e-12)
+    np.testing.assert_allclose(market_order_value(*arrays(books), quantities), expected, rtol=1e-12)
 
 
 @given(data=st.data(), books=st.lists(levels, min_size=1, max_size=4))
 def test_every_book_may_have_quantities_of_its_own(data: st.DataObject, books: list[list[Level]]) -> None:
     wanted = [data.draw(st.lists(st.integers(0, 20), min_size=3, max_size=3)) for _ in books]
     expected = [[naive_walk(book, quantity) for quantity in row] for book, row in zip(books, wanted, strict=True)]
-    np.testing.assert_allclose(walk_book(*arrays(books), np.array(wanted)), expected, rtol=1e-12)
+    np.testing.assert_allclose(market_order_value(*arrays(books), np.array(wanted)), expected, rtol=1e-12)
 
 
 def test_a_short_book_gives_nothing_rather_than_a_part() -> None:
-    money = walk_book(np.array([[10.0, 9.0]]), np.array([[3.0, 2.0]]), np.array([3, 5, 6, 100]))
+    money = market_order_value(np.array([[10.0, 9.0]]), np.array([[3.0, 2.0]]), np.array([3, 5, 6, 100]))
     assert money[0, :2].tolist() == [30.0, 48.0]
     assert np.isnan(money[0, 2:]).all()
 
 
 def test_a_size_without_a_price_does_not_count() -> None:
-    money = walk_book(np.array([[10.0, np.nan, 9.0]]), np.array([[1.0, 50.0, 1.0]]), np.array([2, 3]))
+    money = market_order_value(np.array([[10.0, np.nan, 9.0]]), np.array([[1.0, 50.0, 1.0]]), np.array([2, 3]))
     assert money[0, 0] == 19.0
     assert np.isnan(money[0, 1])
 
 
 def test_a_book_without_levels_is_short() -> None:
-    assert np.isnan(walk_book(np.full((2, 3), np.nan), np.zeros((2, 3)), np.array([1]))).all()
+    assert np.isnan(market_order_value(np.full((2, 3), np.nan), np.zeros((2, 3)), np.array([1]))).all()
 
 
 def test_relative_profit_is_the_papers_equation() -> None:

@@ -22,7 +22,7 @@ from riskroute.market.day_books import DayBooks, PreparedDayBooks
 from riskroute.market.order_profits import limit_profits
 from riskroute.market.price_keys import PRICE_UNITS
 from riskroute.market.queue_fills import QueueReplay
-from riskroute.market.queue_models import QUEUE_MODELS, QueueModel, match_queue_trades, queue_side
+from riskroute.market.queue_models import QUEUE_MODELS, QueueModel, match_queue_model_trades, queue_model_side
 from riskroute.market.sampling import SampleTimes
 from riskroute.market.schema import EVENT_SCHEMA, snapshot_schema
 
@@ -318,7 +318,7 @@ def test_what_is_refused() -> None:
         limit_profits(snapshots, public, SampleTimes(np.array([0, 99]), np.array([9])), [1])
     parts = public.with_columns(polars.col("size") + 0.5)
     with pytest.raises(
-        DataError, match=r"sizes of events must be whole numbers of units, was \d+\.5; use `unit_table`"
+        DataError, match=r"sizes of events must be whole numbers of units, was \d+\.5; use `recording_in_units`"
     ):
         QueueReplay(books, {"XBIN": parts})
 
@@ -353,7 +353,7 @@ def test_trades_are_matched_within_a_tenth_of_a_second() -> None:
     """The next snapshot reflects a trade however late it is; others only if they are near."""
     table = replay_of((0, [(10.0, 9)], ASKS), (5000, [(10.0, 9)], [(10.02, 40)]), trades=[(10, "A", 10.02, 10)])
     assert table.matched[0, -1].rows.tolist() == [1]
-    side = queue_side(table.books, 0, 1)
+    side = queue_model_side(table.books, 0, 1)
     stamps, prices, sizes = (np.array([value]) for value in (5200 * MILLISECOND, 1002 * CENT, 10))
     for apart, row in ((150 * MILLISECOND, 2), (250 * MILLISECOND, 1)):
-        assert match_queue_trades(side, stamps, prices, sizes, apart=apart).rows.tolist() == [row]
+        assert match_queue_model_trades(side, stamps, prices, sizes, apart=apart).rows.tolist() == [row]

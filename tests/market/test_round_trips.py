@@ -16,11 +16,12 @@ from hypothesis import strategies as st
 
 from instruments import THIRTY, instrument_of
 from market_files import csv_text, refusal
-from riskroute.core.instrument import Instrument, decimal_text
+from riskroute.core.instrument import Instrument
+from riskroute.core.text import decimal_text
 from riskroute.market.day_books import DayBooks, PreparedDayBooks
 from riskroute.market.importing import import_files
 from riskroute.market.readers.reading import ReadingOptions
-from riskroute.market.recordings import RecordingStore, unit_table
+from riskroute.market.recordings import RecordingStore, recording_in_units
 from riskroute.routers.context import Context, read_context
 from riskroute.study.markets import market_days
 from small_days import HERE
@@ -73,7 +74,7 @@ def test_quantities_and_prices_are_exact(one: Instrument, data: st.DataObject, t
     (recording,) = import_files([path], tmp_path / "out", options)
     assert (recording.instrument, recording.date) == (one, DAY)
     store = RecordingStore(tmp_path / "out")
-    prepared = PreparedDayBooks(DayBooks.of_tables({"X": unit_table(store.snapshots(recording), one)}))
+    prepared = PreparedDayBooks(DayBooks.of_tables({"X": recording_in_units(store.snapshots(recording), one)}))
     day = PreparedDayBooks.read(prepared.write(tmp_path / "day")).books
     for k, book in enumerate(books):
         now = day.as_of(int(day.stamps[k]))

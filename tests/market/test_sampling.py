@@ -17,11 +17,11 @@ from riskroute.market.clock import TimeWindow, clock_stamp
 from riskroute.market.sampling import (
     SampledBooks,
     SampleTimes,
-    closest_books,
-    closest_rows,
     draw_sample_times,
-    last_rows,
     sample_books,
+    sample_closest_books,
+    sample_closest_rows,
+    sample_last_rows,
 )
 from riskroute.market.schema import level_columns, snapshot_schema
 
@@ -88,10 +88,10 @@ THREE_BUCKETS = SampleTimes(np.array([0, 10, 20, 30]), np.array([5, 14, 29]))
 @example(stamps=[9, 20], sample_times=THREE_BUCKETS)
 def test_closest_and_last_books_are_those_of_a_loop(stamps: list[int], sample_times: SampleTimes) -> None:
     snapshots = snapshots_at(stamps)
-    closest = closest_books(snapshots, sample_times, levels=1)
-    assert closest_rows(snapshots, sample_times).tolist() == naive_closest(stamps, sample_times)
+    closest = sample_closest_books(snapshots, sample_times, levels=1)
+    assert sample_closest_rows(snapshots, sample_times).tolist() == naive_closest(stamps, sample_times)
     assert chosen_rows(closest) == naive_closest(stamps, sample_times)
-    assert last_rows(snapshots, sample_times).tolist() == naive_last(stamps, sample_times)
+    assert sample_last_rows(snapshots, sample_times).tolist() == naive_last(stamps, sample_times)
     for books in (closest,):
         inside = (books.stamps >= sample_times.edges[:-1]) & (books.stamps < sample_times.edges[1:])
         assert (inside | ~books.found).all(), "a book came from another bucket"
@@ -102,16 +102,16 @@ def test_closest_and_last_books_are_those_of_a_loop(stamps: list[int], sample_ti
 
 def test_the_later_of_equally_close_books_is_taken() -> None:
     sample_times = SampleTimes(np.array([0, 10]), np.array([5]))
-    assert chosen_rows(closest_books(snapshots_at([4, 6]), sample_times)) == [1]
-    assert chosen_rows(closest_books(snapshots_at([1, 6, 6, 6]), sample_times)) == [3]
-    assert chosen_rows(closest_books(snapshots_at([5, 5, 6]), sample_times)) == [1]
-    assert chosen_rows(closest_books(snapshots_at([8, 8, 8, 9]), sample_times)) == [2]
+    assert chosen_rows(sample_closest_books(snapshots_at([4, 6]), sample_times)) == [1]
+    assert chosen_rows(sample_closest_books(snapshots_at([1, 6, 6, 6]), sample_times)) == [3]
+    assert chosen_rows(sample_closest_books(snapshots_at([5, 5, 6]), sample_times)) == [1]
+    assert chosen_rows(sample_closest_books(snapshots_at([8, 8, 8, 9]), sample_times)) == [2]
 
 
 def test_a_book_on_an_edge_belongs_to_the_bucket_that_begins_there() -> None:
     sample_times = SampleTimes(np.array([0, 10, 20]), np.array([9, 10]))
-    assert chosen_rows(closest_books(snapshots_at([10]), sample_times)) == [-1, 0]
-    assert chosen_rows(closest_books(snapshots_at([0, 20]), sample_times)) == [0, -1]
+    assert chosen_rows(sample_closest_books(snapshots_at([10]), sample_times)) == [-1, 0]
+    assert chosen_rows(sample_closest_books(snapshots_at([0, 20]), sample_times)) == [0, -1]
 
 
 def test_books_hold_all_levels_and_mark_what_is_missing() -> None:
@@ -140,14 +140,14 @@ def test_no_more_levels_are_given_than_asked_for_or_recorded(levels: int) -> Non
 @pytest.mark.parametrize("levels", [0, -1, 2.0, True, "5"])
 def test_levels_are_checked(levels: Any) -> None:
     with pytest.raises(InputError, match=r"levels must be a positive integer, was"):
-        closest_books(snapshots_at([1]), THREE_BUCKETS, levels=levels)
+        sample_closest_books(snapshots_at([1]), THREE_BUCKETS, levels=levels)
 
 
 def test_a_table_without_levels_is_refused() -> None:
     with pytest.raises(DataError, match=r"expected snapshot columns bid_px_00.*, got \['ts_event'\]"):
-        closest_books(snapshots_at([1]).select("ts_event"), THREE_BUCKETS)
+        sample_closest_books(snapshots_at([1]).select("ts_event"), THREE_BUCKETS)
     with pytest.raises(DataError, match="expected snapshot columns"):
-        closest_books(snapshots_at([1], depth=2).drop(level_columns(1)[1]), THREE_BUCKETS)
+        sample_closest_books(snapshots_at([1], depth=2).drop(level_columns(1)[1]), THREE_BUCKETS)
 
 
 def test_one_time_is_drawn_in_every_bucket() -> None:

@@ -14,7 +14,7 @@ from riskroute.market.clock import TimeWindow
 from riskroute.market.dark_pools import DarkPool
 from riskroute.market.order_profits import market_profits
 from riskroute.market.recordings import RecordingStore
-from riskroute.market.sampling import closest_books, closest_rows, draw_sample_times, last_rows
+from riskroute.market.sampling import draw_sample_times, sample_closest_books, sample_closest_rows, sample_last_rows
 from riskroute.market.scenarios import ENOUGH, ScenarioSlot, ScenarioTables, draw_scenarios
 from riskroute.routing.fees import Fee, FeeSchedule
 
@@ -33,7 +33,7 @@ def test_market_orders_are_walked_at_the_drawn_times(half_hour: RecordingStore) 
     assert (found.profits[:, :, 0] == 0).all()
     recording = next(one for one in half_hour.recordings() if one.venue == "XPSX")
     sample_times = draw_sample_times(recording.date, WINDOW, 5)
-    books = closest_books(half_hour.snapshots(recording), sample_times)
+    books = sample_closest_books(half_hour.snapshots(recording), sample_times)
     expected = market_profits(books, np.arange(1, 9))
     np.testing.assert_array_equal(found.profits[1, :10, 1:], expected)
     assert not np.array_equal(found.profits[1, :10], found.profits[1, 10:20])
@@ -118,7 +118,7 @@ def test_the_few_snapshots_that_are_read_give_the_books_of_the_whole_table(half_
     assert few.height < 0.1 * whole.height
     assert few.columns == whole.columns
     for sample_times in drawn:
-        for find in (closest_rows, last_rows):
+        for find in (sample_closest_rows, sample_last_rows):
             assert few[find(few, sample_times)].equals(whole[find(whole, sample_times)])
 
 

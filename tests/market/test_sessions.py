@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,14 +16,14 @@ from hypothesis import strategies as st
 
 from checkout import SHARED_DATA
 from instruments import instrument_of
-from market_files import ITCH_NAME, itch_bytes, random_messages
+from market_files import ITCH_NAME, itch_bytes, random_messages, refusal
 from riskroute.core.errors import DataError, InputError
 from riskroute.core.instrument import Instrument
 from riskroute.market import importing, recordings
 from riskroute.market.calibration import calibrate
 from riskroute.market.clock import TimeWindow
 from riskroute.market.importing import import_files
-from riskroute.market.readers.reading import ReaderPart, ReadingOptions, label_reading_rows, to_snapshots
+from riskroute.market.readers.reading import ReaderPart, ReadingOptions, label_reading_rows, reading_snapshots
 from riskroute.market.recordings import Recording, RecordingStore
 from riskroute.market.schema import TIME
 from riskroute.market.session_cut import SessionCut
@@ -51,7 +52,7 @@ def books(rows: list[Row], *, first: int = 0) -> polars.DataFrame:
     }
     for name, values in (("bid", [row.bid for row in rows]), ("ask", [row.ask for row in rows])):
         columns |= {f"{name}_px_00": values, f"{name}_sz_00": [5.0 if price else 0.0 for price in values]}
-    return to_snapshots(label_reading_rows(polars.DataFrame(columns, strict=False), "X", "ES"), 1, fractional=True)
+    return reading_snapshots(label_reading_rows(polars.DataFrame(columns, strict=False), "X", "ES"), 1, fractional=True)
 
 
 def naive_session(one: Instrument, day: dt.date) -> tuple[int, int]:
@@ -197,6 +198,17 @@ def test_a_crossed_or_unknown_book_is_not_carried(before: Row, imported: Any, tm
     (one,) = imported([before, Row(OPEN + HOUR, 9.0, 10.0)])
     assert stored(tmp_path, one) == [(OPEN + HOUR, 9.0, 10.0)]
     assert one.notes["outside"] == 1
+
+
+def test_crossed_books_of_an_undeclared_session_are_refused_with_advice(tmp_path: Path) -> None:
+    rows = "".join(f"2024-01-09 07:{minute}:00,{bid},5,10,5\n" for minute, bid in ((58, 11), (59, 11), (60 - 1, 9)))
+    (tmp_path / "books.csv").write_text(f"time,bid,bid_size,ask,ask_size\n{rows}2024-01-09 08:00:00,9,5,10,5\n")
+    declared = instrument_of("ES", zone="Europe/Berlin", hours="08:00-16:30")
+    options = ReadingOptions(("ES",), venue="X")
+    said = refusal(tmp_path / "books.csv", options)
+    assert said.endswith("imports it anyway; an instrument with hours leaves out those outside its session")
+    (one,) = import_files([tmp_path / "books.csv"], tmp_path / "out", replace(options, instruments={"ES": declared}))
+    assert (one.snapshots, one.notes["outside"]) == (1, 3)
 
 
 def test_a_book_from_before_a_closed_market_is_not_carried(imported: Any, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from riskroute.market.clock import TimeWindow
 from riskroute.market.dark_pools import DarkPool
 from riskroute.market.order_profits import extrapolated_market_profits, market_profits
 from riskroute.market.recordings import RecordingStore
-from riskroute.market.sampling import SampledBooks, closest_books, draw_sample_times
+from riskroute.market.sampling import SampledBooks, draw_sample_times, sample_closest_books
 from riskroute.market.scenarios import Scenarios, ScenarioSlot, draw_scenarios
 from riskroute.routing.shared_books import SharedBook
 from riskroute.simulation.replay import Replay
@@ -84,7 +84,7 @@ def test_replay_walks_every_book_once(half_hour: RecordingStore, shares: int) ->
 
     recording = next(one for one in half_hour.recordings() if one.venue == "XNAS")
     sample_times = draw_sample_times(recording.date, WINDOW, 5)
-    books = closest_books(half_hour.snapshots(recording), sample_times)
+    books = sample_closest_books(half_hour.snapshots(recording), sample_times)
     hidden = [_hidden(found, slot) for slot in (3, 4)]
     checked = 0
     for place, scenario in enumerate(np.flatnonzero(found.whole(caps)).tolist()):

@@ -37,7 +37,7 @@ from riskroute.routers.public_data import PublicData, PublicMarketAtHorizon, Pub
 from riskroute.routers.router import Router
 from riskroute.routers.rules import SweepRule
 from riskroute.routing.fees import fee_rows
-from riskroute.simulation.play_day import TradingDay, play_day, spaced_orders
+from riskroute.simulation.play_day import PlayableDay, play_day, spaced_playable_orders
 from router_cases import sale
 
 ONE: dict[str, Any] = {
@@ -185,18 +185,18 @@ def test_they_pass_the_router_checks(kind: type[Router]) -> None:
 
 
 @pytest.fixture(scope="module")
-def day(half_hour: rr.market.RecordingStore) -> TradingDay:
+def day(half_hour: rr.market.RecordingStore) -> PlayableDay:
     recordings = half_hour.of_symbol("QVEX")
     books: DayBooks = DayBooks.of_tables({one.venue: half_hour.snapshots(one) for one in recordings}, levels=5)
     queue = QueueReplay(books, {one.venue: half_hour.events(one) for one in recordings})
-    orders = spaced_orders(books, 60, 20, horizon=30.0, rng=np.random.default_rng(0))
+    orders = spaced_playable_orders(books, 60, 20, horizon=30.0, rng=np.random.default_rng(0))
     fees = fee_rows([0.003, -0.001, 0.002]), fee_rows([-0.002, 0.002, -0.001])
     pools = (rr.DarkMarketPool("P", 0.5), rr.DarkMarketPool("Q", 0.2))
-    return TradingDay("d", books, orders, *fees, pools, queue)
+    return PlayableDay("d", books, orders, *fees, pools, queue)
 
 
 @pytest.mark.parametrize("kind", [ContKukanov, DarkFirstContKukanov])
-def test_on_a_recorded_day_it_learns_and_posts(kind: type[Router], day: TradingDay) -> None:
+def test_on_a_recorded_day_it_learns_and_posts(kind: type[Router], day: PlayableDay) -> None:
     router = kind(least=5)  # type: ignore[call-arg]  # both kinds have it
     played = play_day(router, day)
     posted = sum(child.sent for one in played.executed for child in one.children if child.kind == "limit")

@@ -25,20 +25,20 @@ from riskroute.routers.public_data import PublicData
 from riskroute.routers.registry import ROUTERS, make_router, restore_router
 from riskroute.routers.router import Router
 from riskroute.routing.fees import fee_rows
-from riskroute.simulation.play_day import TradingDay, play_day, spaced_orders
+from riskroute.simulation.play_day import PlayableDay, play_day, spaced_playable_orders
 
 
 @pytest.fixture(scope="module")
-def day(half_hour: rr.market.RecordingStore) -> TradingDay:
+def day(half_hour: rr.market.RecordingStore) -> PlayableDay:
     recordings = half_hour.of_symbol("QVEX")
     books = DayBooks.of_tables({one.venue: half_hour.snapshots(one) for one in recordings}, levels=5)
     queue = QueueReplay(books, {one.venue: half_hour.events(one) for one in recordings})
-    orders = spaced_orders(books, 80, 40, horizon=20.0, rng=np.random.default_rng(5))
+    orders = spaced_playable_orders(books, 80, 40, horizon=20.0, rng=np.random.default_rng(5))
     fees = fee_rows([0.003, -0.001, 0.002]), fee_rows([-0.002, 0.002, -0.001])
-    return TradingDay("d", books, orders, *fees, (rr.DarkMarketPool("P", 0.5),), queue)
+    return PlayableDay("d", books, orders, *fees, (rr.DarkMarketPool("P", 0.5),), queue)
 
 
-def part(day: TradingDay, name: str, some: slice) -> TradingDay:
+def part(day: PlayableDay, name: str, some: slice) -> PlayableDay:
     orders = day.orders
     fields = {field: getattr(orders, field)[some] for field in ("times", "signs", "shares", "horizons")}
     return dataclasses.replace(day, name=name, orders=dataclasses.replace(orders, **fields))
@@ -55,7 +55,7 @@ def part(day: TradingDay, name: str, some: slice) -> TradingDay:
         ("delay+sweep", {}),
     ],
 )
-def test_saved_at_noon_it_decides_alike(name: str, parameters: dict[str, int], day: TradingDay) -> None:
+def test_saved_at_noon_it_decides_alike(name: str, parameters: dict[str, int], day: PlayableDay) -> None:
     router = make_router(name, **parameters)
     play_day(router, part(day, "morning", slice(0, 40)))
     again = restore_router(json.loads(json.dumps(router.state())))
@@ -84,7 +84,7 @@ def floats_in(value: Any, path: str) -> Iterator[tuple[Any, Any, str]]:
 
 @pytest.mark.parametrize("number", [math.nan, math.inf])
 @pytest.mark.parametrize("name", ROUTERS)
-def test_states_with_numbers_that_are_not_finite_are_refused(name: str, number: float, day: TradingDay) -> None:
+def test_states_with_numbers_that_are_not_finite_are_refused(name: str, number: float, day: PlayableDay) -> None:
     small: dict[str, Any] = {"policy": "thompson", "units": 2, "rounds": 100} if name == PolicyRouter.name else {}
     router = make_router(name, **small)
     play_day(router, part(day, "morning", slice(0, 25)))
@@ -117,7 +117,7 @@ class Reading(Router):
         self.told.append((self.decided, len(trades)))
 
 
-def test_trades_are_published_once_and_never_before_they_happen(day: TradingDay) -> None:
+def test_trades_are_published_once_and_never_before_they_happen(day: PlayableDay) -> None:
     """With every decision, the number told so far is that of all trades before it."""
     router = Reading()
     play_day(router, day)

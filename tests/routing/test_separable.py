@@ -17,11 +17,11 @@ from riskroute.routing.allocations import _best_exchange
 from riskroute.routing.separable import (
     SeparableScores,
     cheapest_separable_totals,
-    convolve,
+    convolve_separable,
     greedy_separable,
     maximise_tables,
-    minimise_one_concave,
     minimise_separable,
+    minimise_separable_one_concave,
     separable_units,
     tabulate_separable,
     two_best_of_tables,
@@ -152,7 +152,7 @@ def test_with_convex_costs_the_margin_is_the_gap_to_the_second_best(case: Bounde
 def test_convolution_is_the_best_sum_of_two_entries(data: Any, limit: int) -> None:
     entries = st.one_of(st.integers(-5, 5).map(float), st.just(-np.inf))
     first, second = (np.array(data.draw(st.lists(entries, min_size=1, max_size=8))) for _ in range(2))
-    best, choice = convolve(first, second, limit)
+    best, choice = convolve_separable(first, second, limit)
     for n in range(limit + 1):
         sums = {j: first[j] + second[n - j] for j in range(len(first)) if 0 <= n - j < len(second)}
         expected = max(sums.values(), default=-np.inf)
@@ -191,7 +191,7 @@ def test_one_concave_slot_is_what_dynamic_programming_finds(units: int, slots: i
     for curvature in (0.0, 1.0, -1.0):
         alpha, beta = rng.standard_normal(slots), (rng.standard_normal(slots) + curvature) / units
         lows = rng.integers(0, 3, slots)
-        chosen, clear = minimise_one_concave(alpha, beta, units, lows)
+        chosen, clear = minimise_separable_one_concave(alpha, beta, units, lows)
         tables = tabulate_separable(alpha, beta, lows, np.full(slots, units), units)
         assert clear
         assert chosen.tolist() == maximise_tables(tables, units)[1].tolist()
@@ -199,7 +199,7 @@ def test_one_concave_slot_is_what_dynamic_programming_finds(units: int, slots: i
 
 def test_two_equally_good_solutions_are_not_called_clear() -> None:
     alpha, beta = np.array([1.0, 1.0, 5.0]), np.array([-1.0, -1.0, 0.0])
-    assert not minimise_one_concave(alpha, beta, 4, np.zeros(3, dtype=np.int64))[1]
+    assert not minimise_separable_one_concave(alpha, beta, 4, np.zeros(3, dtype=np.int64))[1]
 
 
 @settings(max_examples=30, deadline=None)

@@ -22,23 +22,23 @@ from riskroute.routers.registry import ROUTERS, make_router
 from riskroute.routers.router import Router
 from riskroute.simulation.clairvoyant import Clairvoyant, _cheapest, _Offer, _on_offer, _visible
 from riskroute.simulation.dark_market import DarkMarketPool
-from riskroute.simulation.exchange import ExchangeFill, Latency
-from riskroute.simulation.play_day import DayOrders, PlayedDay, TradingDay, play_day
+from riskroute.simulation.exchange import ExchangeFill, ExchangeLatency
+from riskroute.simulation.play_day import PlayableDay, PlayableOrders, PlayedDay, play_day
 from riskroute.study.config import BacktestConfig
 from riskroute.study.markets import MarketDay
 from riskroute.study.play import day_to_play
 
-AT_ONCE = Latency(0.0, 0.0)
+AT_ONCE = ExchangeLatency(0.0, 0.0)
 OTHERS = [name for name in ROUTERS if name != "policy"]
 SOME = ["sweep", "nbbo", "spray", "primary", "dark-first+post+sweep", "rest-even+sweep", "cont-kukanov"]
 
 
-def day_of(day: MarketDay, shares: int, horizon: float, *, side: str = "both", protection: str = "none") -> TradingDay:
+def day_of(day: MarketDay, shares: int, horizon: float, *, side: str = "both", protection: str = "none") -> PlayableDay:
     config = BacktestConfig(orders=25, quantities=(shares,), horizon=horizon, side=side)
     return dataclasses.replace(day_to_play(day, config), instrument=Instrument("QVEX", protection=protection))
 
 
-def costs(router: Router, day: TradingDay, **more: Any) -> Floats:
+def costs(router: Router, day: PlayableDay, **more: Any) -> Floats:
     played = play_day(router, day, **more)
     assert all(done.filled == done.context.shares for done in played.executed)
     return np.array([done.cost / done.context.shares for done in played.executed])
@@ -47,7 +47,7 @@ def costs(router: Router, day: TradingDay, **more: Any) -> Floats:
 HARDER: dict[str, dict[str, Any]] = {
     "as usual": {},
     "at once": {"latency": AT_ONCE},
-    "slow": {"latency": Latency(0.1, 0.7)},
+    "slow": {"latency": ExchangeLatency(0.1, 0.7)},
     "faded": {"fade": 0.5},
     "leaking": {"leak": 50.0},
 }
@@ -138,7 +138,7 @@ def test_exclusive_alternatives_give_the_better_one_per_share(alternatives: list
     assert found == expected
 
 
-def small_day(rng: np.random.Generator, sign: int, shares: int, horizon: float = 0.0) -> TradingDay:
+def small_day(rng: np.random.Generator, sign: int, shares: int, horizon: float = 0.0) -> PlayableDay:
     """Two venues of two levels with up to three shares each, on two snapshots far apart, and two pools."""
     levels, rows = 2, 2
     middles = 1000 + rng.integers(-1, 2, (2 * rows, 1))
@@ -150,16 +150,16 @@ def small_day(rng: np.random.Generator, sign: int, shares: int, horizon: float =
     books = DayBooks(
         ("A", "B"), np.array([0, rows, 2 * rows]), stamps, np.arange(2 * rows), bids, sizes[0], asks, sizes[1]
     )
-    orders = DayOrders(np.array([SECOND]), np.array([sign]), np.array([shares]), np.array([horizon]))
+    orders = PlayableOrders(np.array([SECOND]), np.array([sign]), np.array([shares]), np.array([horizon]))
     pools = tuple(
         DarkMarketPool(name, 1.0, rate=0.0, smallest=1, largest=3, tail=0.5, fee=float(rng.integers(0, 15)) / 1000)
         for name in ("P", "Q")
     )
     takers = np.stack([rng.integers(-20, 31, 2) / 1e4, rng.integers(-5, 31, 2) / 1e4], axis=1)
-    return TradingDay("d", books, orders, takers, np.zeros((2, 2)), pools)
+    return PlayableDay("d", books, orders, takers, np.zeros((2, 2)), pools)
 
 
-def cheapest_by_trying(day: TradingDay, seed: int) -> float:
+def cheapest_by_trying(day: PlayableDay, seed: int) -> float:
     """All ways to take the shares of the only order from levels and pools."""
     books, sign, shares = day.books.as_of(SECOND), int(day.orders.signs[0]), int(day.orders.shares[0])
     mid = float(day.books.mids(np.array([SECOND]))[0])
@@ -198,7 +198,7 @@ def test_an_unchanged_book_is_one_offer_and_a_changed_one_two() -> None:
     day = dataclasses.replace(small_day(rng, 1, shares=1), pools=())
     shown = int(day.books.as_of(SECOND).ask_sz.sum())
     for horizon, beyond in ((50.0, 2), (150.0, 0)):
-        orders = DayOrders(np.array([SECOND]), np.array([1]), np.array([shown + 2]), np.array([horizon]))
+        orders = PlayableOrders(np.array([SECOND]), np.array([1]), np.array([shown + 2]), np.array([horizon]))
         played = play_day(Clairvoyant(), dataclasses.replace(day, orders=orders), stale_seconds=1e6)
         assert played.executed[0].estimated == beyond
         assert played.executed[0].filled == shown + 2

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from riskroute.routers.registry import ROUTERS, make_router
-from riskroute.simulation.exchange import Latency
+from riskroute.simulation.exchange import ExchangeLatency
 from riskroute.simulation.play_day import play_day
 from riskroute.study.config import BacktestConfig, StressConfig
 from riskroute.study.markets import MarketDay
@@ -30,7 +30,7 @@ def test_without_latency_and_pools_the_cost_is_the_displayed_one(
     """
     config = BacktestConfig(orders=10, quantities=(shares,), stress=StressConfig(presence=0.0))
     day = day_to_play(dark_days[0], config)
-    played = play_day(make_router(name, **SPLITS.get(name, {})), day, latency=Latency(0.0, 0.0), leak=0.0)
+    played = play_day(make_router(name, **SPLITS.get(name, {})), day, latency=ExchangeLatency(0.0, 0.0), leak=0.0)
     for one in played.orders:
         if name != "nbbo" or {fill.kind for fill in one.done.fills} == {"take"}:
             hidden = sum(child.filled for child in one.done.children) > 0 and name == "hidden+sweep"

@@ -18,7 +18,7 @@ from riskroute.routers.execution import MILLISECOND
 from riskroute.routers.plan import Plan
 from riskroute.routing.fees import fee_rows
 from riskroute.simulation.dark_market import DarkMarket, DarkMarketMoments, DarkMarketPool
-from riskroute.simulation.exchange import Exchange, ExchangeExecution, Latency
+from riskroute.simulation.exchange import Exchange, ExchangeExecution, ExchangeLatency
 from riskroute.simulation.execute_plan import execute_plan
 
 TAKERS, MAKERS = fee_rows([0.003, -0.002]), fee_rows([-0.002, 0.001])
@@ -72,7 +72,7 @@ def exchange(
     *later: tuple[str, int, Levels],
     pools: tuple[DarkMarketPool, ...] = (),
     queue: Any = None,
-    latency: Latency | None = None,
+    latency: ExchangeLatency | None = None,
 ) -> Exchange:
     """Two venues; ``later`` are bids of a venue from a time on."""
     first: dict[str, tuple[Levels, Levels]] = {
@@ -85,7 +85,7 @@ def exchange(
     }
     moments = DarkMarketMoments(np.array([SECOND]), np.ones(1), np.zeros(1, dtype=np.int64))
     dark = DarkMarket(pools, moments, seed=0, day="d") if pools else None
-    return Exchange(DayBooks.of_tables(tables), TAKERS, MAKERS, dark, queue, latency or Latency())
+    return Exchange(DayBooks.of_tables(tables), TAKERS, MAKERS, dark, queue, latency or ExchangeLatency())
 
 
 def play(

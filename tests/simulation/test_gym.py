@@ -27,7 +27,7 @@ from riskroute.core.seeding import seed_stream
 from riskroute.policies import Adaptive, Uniform
 from riskroute.routing import list_splits
 from riskroute.simulation import gym
-from riskroute.simulation.gym import ReplayEnv, RoutingEnv, SyntheticEnv, _synthetic_replay
+from riskroute.simulation.gym import ReplayRoutingEnv, RoutingEnv, SyntheticRoutingEnv, _synthetic_replay
 from riskroute.simulation.replay import Replay
 
 IDS = ("riskroute/Synthetic-v0", "riskroute/Replay-v0")
@@ -116,7 +116,7 @@ def stated(env: RoutingEnv, action: Any, steps: int) -> tuple[np.ndarray, dict[s
 
 def test_synthetic_rewards_have_the_stated_moments() -> None:
     """Five standard errors: of a mean, and of the variance of normal draws, ``variance * sqrt(2 / n)``."""
-    env = SyntheticEnv(4, 3, instance=7, horizon=2000)
+    env = SyntheticRoutingEnv(4, 3, instance=7, horizon=2000)
     rewards, info = stated(env, 6, 2000)
     problem = random_routing_problem(4, 3, seed=7)
     features = np.concatenate([info["allocation"], info["allocation"] ** 2]) / math.hypot(4, 16)
@@ -128,7 +128,7 @@ def test_synthetic_rewards_have_the_stated_moments() -> None:
 
 def test_replayed_rewards_have_the_stated_moments() -> None:
     """Five standard errors, that of the variance by the scenarios' own fourth moment."""
-    env = ReplayEnv(horizon=2000)
+    env = ReplayRoutingEnv(horizon=2000)
     rewards, info = stated(env, env.encode((2, 1, 0, 4, 3)), 2000)
     assert info["allocation"].tolist() == [2, 1, 0, 4, 3]
     profits = _synthetic_replay().profits
@@ -150,7 +150,7 @@ def naive_best(env: RoutingEnv, values: dict[tuple[int, ...], tuple[float, float
 @pytest.mark.parametrize("name", IDS)
 def test_gap_and_regret_are_those_of_plain_sums(name: str) -> None:
     if name == IDS[0]:
-        env: RoutingEnv = SyntheticEnv(4, 3, instance=2, risk_tolerance=1.5, horizon=200)
+        env: RoutingEnv = SyntheticRoutingEnv(4, 3, instance=2, risk_tolerance=1.5, horizon=200)
         problem = random_routing_problem(4, 3, seed=2)
         splits = list_splits(4, 3)
         features = np.hstack([splits, splits**2]) / math.hypot(4, 16)
@@ -158,7 +158,7 @@ def test_gap_and_regret_are_those_of_plain_sums(name: str) -> None:
         values = {tuple(split): tuple(pair) for split, pair in zip(splits.tolist(), moments.tolist(), strict=True)}
     else:
         replay = lots_replay(listed=True)
-        env = ReplayEnv(replay, horizon=200)
+        env = ReplayRoutingEnv(replay, horizon=200)
         values = {}
         for split in itertools.product(range(2, 13, 2), range(0, 5, 2), range(0, 9, 2)):
             if sum(split) == 12:
@@ -226,10 +226,10 @@ def test_a_seed_determines_the_episode(name: str, mode: str) -> None:
 @pytest.mark.parametrize(
     "env",
     [
-        (SyntheticEnv, {"shares": 5, "slots": 3}),
-        (SyntheticEnv, {"shares": 1000, "slots": 20}),
-        (ReplayEnv, {"replay": lots_replay(listed=True)}),
-        (ReplayEnv, {"replay": lots_replay(listed=False)}),
+        (SyntheticRoutingEnv, {"shares": 5, "slots": 3}),
+        (SyntheticRoutingEnv, {"shares": 1000, "slots": 20}),
+        (ReplayRoutingEnv, {"replay": lots_replay(listed=True)}),
+        (ReplayRoutingEnv, {"replay": lots_replay(listed=False)}),
     ],
     ids=["listed", "implicit", "listed lots", "implicit lots"],
 )
@@ -249,7 +249,7 @@ def test_every_split_can_be_encoded_in_every_mode(env: tuple[Any, dict[str, Any]
 
 
 def test_discrete_actions_number_each_split_once() -> None:
-    env = ReplayEnv(lots_replay(listed=False), horizon=100)
+    env = ReplayRoutingEnv(lots_replay(listed=False), horizon=100)
     env.reset(seed=0)
     played = [tuple(env.step(k)[-1]["allocation"].tolist()) for k in range(env.allocations.size)]
     assert played == [tuple(split) for split in env.allocations.listed().handles.tolist()]
@@ -279,13 +279,13 @@ def test_bad_replays_are_named() -> None:
     whole = lots_replay(listed=True)
     some = Allocations(12, 3).listed_rows(np.array([[12, 0, 0], [2, 4, 6], [4, 4, 4]]))
     with pytest.raises(InputError, match="replay must be a Replay or None, was 'today'"):
-        ReplayEnv("today")  # type: ignore[arg-type]
+        ReplayRoutingEnv("today")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="replay must be a Replay or None"):
-        ReplayEnv(Environment(random_routing_problem(3, 2, 0)))  # type: ignore[arg-type]
+        ReplayRoutingEnv(Environment(random_routing_problem(3, 2, 0)))  # type: ignore[arg-type]
     with pytest.raises(InputError, match=r"over all \d+ splits within its caps and minimums, was over 3"):
-        ReplayEnv(Replay(random_problem(some, 0), whole.profits))
+        ReplayRoutingEnv(Replay(random_problem(some, 0), whole.profits))
     with pytest.raises(InputError, match="horizon must be a positive integer, was True"):
-        ReplayEnv(whole, horizon=True)
+        ReplayRoutingEnv(whole, horizon=True)
 
 
 @pytest.mark.parametrize(
@@ -301,7 +301,7 @@ def test_bad_replays_are_named() -> None:
     ],
 )
 def test_bad_actions_are_named_and_play_nothing(mode: str, action: Any, message: str) -> None:
-    env = SyntheticEnv(4, 3, horizon=1, action_mode=mode)
+    env = SyntheticRoutingEnv(4, 3, horizon=1, action_mode=mode)
     env.reset(seed=0)
     with pytest.raises(InputError, match=message):
         env.step(action)
@@ -310,15 +310,15 @@ def test_bad_actions_are_named_and_play_nothing(mode: str, action: Any, message:
 
 def test_splits_of_other_sets_cannot_be_encoded() -> None:
     with pytest.raises(InputError, match=r"action must be a split of Allocations\(4 shares over 3 slots.*was 15"):
-        SyntheticEnv(4, 3).encode(15)
-    env = ReplayEnv(lots_replay(listed=True))
+        SyntheticRoutingEnv(4, 3).encode(15)
+    env = ReplayRoutingEnv(lots_replay(listed=True))
     for wrong in ((12, 0), (4, 6, 2), (11, 1, 0), (12, 2, 0), 3):
         with pytest.raises(InputError, match="action must be a split of Allocations"):
             env.encode(wrong)
 
 
 def test_steps_come_between_reset_and_horizon() -> None:
-    env = SyntheticEnv(horizon=2)
+    env = SyntheticRoutingEnv(horizon=2)
     with pytest.raises(StateError, match=r"call reset\(\) first: the episode is at step 0 of 2"):
         env.step(0)
     with pytest.raises(InputError, match=r"options are not supported, was \{'instance': 3\}"):

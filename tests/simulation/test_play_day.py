@@ -20,8 +20,8 @@ from riskroute.routers.router import Router
 from riskroute.routers.rules import DarkFirstRule, PrimaryRule, SweepRule
 from riskroute.routing.fees import fee_rows
 from riskroute.simulation.dark_market import DarkMarketPool
-from riskroute.simulation.exchange import Latency
-from riskroute.simulation.play_day import DayOrders, PlayedDay, TradingDay, play_day, spaced_orders
+from riskroute.simulation.exchange import ExchangeLatency
+from riskroute.simulation.play_day import PlayableDay, PlayableOrders, PlayedDay, play_day, spaced_playable_orders
 
 TAKERS, MAKERS = fee_rows([0.003, 0.003, -0.002]), np.zeros((3, 2))
 POOLS = (DarkMarketPool("P", 0.3), DarkMarketPool("Q", 0.1))
@@ -49,9 +49,9 @@ def random_day(seed: int = 0, rows: int = 3000, minutes: int = 30) -> DayBooks:
 BOOKS = random_day()
 
 
-def trading_day(books: DayBooks = BOOKS, *, count: int = 120, shares: int = 400, horizon: float = 0.0) -> TradingDay:
-    orders = spaced_orders(books, count, shares, horizon=horizon, rng=np.random.default_rng(3))
-    return TradingDay("d", books, orders, TAKERS, MAKERS, POOLS)
+def trading_day(books: DayBooks = BOOKS, *, count: int = 120, shares: int = 400, horizon: float = 0.0) -> PlayableDay:
+    orders = spaced_playable_orders(books, count, shares, horizon=horizon, rng=np.random.default_rng(3))
+    return PlayableDay("d", books, orders, TAKERS, MAKERS, POOLS)
 
 
 def costs(played: PlayedDay) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
@@ -145,7 +145,7 @@ def test_the_sweep_beats_one_venue_and_pools_beat_the_sweep() -> None:
 
 
 def test_without_latency_the_sweep_costs_what_was_displayed() -> None:
-    played = play_day(SweepRule(), trading_day(), latency=Latency(0.0, 0.0))
+    played = play_day(SweepRule(), trading_day(), latency=ExchangeLatency(0.0, 0.0))
     for done in played.executed:
         assert done.cost == pytest.approx(float(done.context.displayed.costs(400)), abs=1e-9)
 
@@ -189,19 +189,19 @@ def test_stale_books_are_counted_and_not_shown() -> None:
 
 
 def test_orders_are_spread_over_the_day_and_alternate_sides() -> None:
-    orders = spaced_orders(BOOKS, 10, 100, rng=np.random.default_rng(0), horizon=60.0)
+    orders = spaced_playable_orders(BOOKS, 10, 100, rng=np.random.default_rng(0), horizon=60.0)
     assert orders.signs.tolist() == [1, -1] * 5
     assert orders.times.min() >= BOOKS.first
     assert orders.times.max() <= BOOKS.last - 60 * SECOND
-    assert spaced_orders(BOOKS, 4, 1, side="sell", rng=np.random.default_rng(0)).signs.tolist() == [-1] * 4
+    assert spaced_playable_orders(BOOKS, 4, 1, side="sell", rng=np.random.default_rng(0)).signs.tolist() == [-1] * 4
     with pytest.raises(InputError, match="horizon must be more than 1 s shorter than the day"):
-        spaced_orders(BOOKS, 4, 1, rng=np.random.default_rng(0), horizon=1e6)
+        spaced_playable_orders(BOOKS, 4, 1, rng=np.random.default_rng(0), horizon=1e6)
 
 
 def test_orders_must_be_sorted_by_time() -> None:
     two = np.array([5, 3])
     with pytest.raises(InputError, match="times of orders must not decrease"):
-        DayOrders(two, two, two, np.zeros(2))
+        PlayableOrders(two, two, two, np.zeros(2))
 
 
 def test_decision_times_exclude_compilation(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,9 +20,9 @@ from riskroute.routers.plan import Plan
 from riskroute.routers.public_data import PublicData
 from riskroute.routers.router import Router
 from riskroute.routing.fees import fee_rows
-from riskroute.simulation.exchange import Exchange, Latency
+from riskroute.simulation.exchange import Exchange, ExchangeLatency
 from riskroute.simulation.execute_plan import execute_plan
-from riskroute.simulation.play_day import TradingDay, play_day, spaced_orders
+from riskroute.simulation.play_day import PlayableDay, play_day, spaced_playable_orders
 
 TAKERS, MAKERS = fee_rows([0.003, -0.001, 0.002]), fee_rows([-0.002, 0.002, -0.001])
 
@@ -45,7 +45,7 @@ def test_public_outcomes_equal_the_profits_of_such_plans(
     day: tuple[DayBooks, QueueReplay], horizon: float, side: str
 ) -> None:
     books, queue = day
-    exchange = Exchange(books, TAKERS, MAKERS, None, queue, Latency(0.001, 0.005))
+    exchange = Exchange(books, TAKERS, MAKERS, None, queue, ExchangeLatency(0.001, 0.005))
     compared = 0
     for moment in np.linspace(books.first + SECOND, books.last - 20 * SECOND, 7).astype(np.int64).tolist():
         context = Context("a", side, 40, exchange.venue_books(moment), lot=10, horizon=horizon, time=moment)
@@ -68,7 +68,7 @@ def test_public_outcomes_equal_the_profits_of_such_plans(
 def test_queue_outflow_gives_the_fills_of_any_order_behind_it(day: tuple[DayBooks, QueueReplay]) -> None:
     """At venues that serve who came first; the market at the horizon is what a late sweep would have met."""
     books, queue = day
-    exchange = Exchange(books, TAKERS, MAKERS, None, queue, Latency(0.001, 0.005))
+    exchange = Exchange(books, TAKERS, MAKERS, None, queue, ExchangeLatency(0.001, 0.005))
     reached = 0
     for moment in np.linspace(books.first + SECOND, books.last - 70 * SECOND, 20).astype(np.int64).tolist():
         context = Context("a", "buy", 40, exchange.venue_books(moment), horizon=60.0, time=moment)
@@ -83,7 +83,7 @@ def test_queue_outflow_gives_the_fills_of_any_order_behind_it(day: tuple[DayBook
         later = dataclasses.replace(context, time=moment + 60 * SECOND, horizon=0.0)
         assert public.at_horizon is not None
         assert public.at_horizon.mid == pytest.approx(float(books.mids(np.array([later.time]))[0]))
-        done = execute_plan(dataclasses.replace(exchange, latency=Latency(0.0, 0.0)), 0, later, Plan("a"))
+        done = execute_plan(dataclasses.replace(exchange, latency=ExchangeLatency(0.0, 0.0)), 0, later, Plan("a"))
         assert public.at_horizon.sweep == pytest.approx(done.cost / 40)
     assert reached > 5
     none = dataclasses.replace(context, horizon=0.0)
@@ -113,9 +113,9 @@ class Watching(Router):
 def test_public_outcomes_are_shown_only_after_the_horizon(day: tuple[DayBooks, QueueReplay]) -> None:
     books, queue = day
     rng = np.random.default_rng(0)
-    orders = spaced_orders(books, 40, 20, horizon=60.0, rng=rng)
+    orders = spaced_playable_orders(books, 40, 20, horizon=60.0, rng=rng)
     router = Watching()
-    play_day(router, TradingDay("d", books, orders, TAKERS, MAKERS, (), queue))
+    play_day(router, PlayableDay("d", books, orders, TAKERS, MAKERS, (), queue))
     times = dict(zip((order for order, _ in router.decided), orders.times.tolist(), strict=True))
     for order, decisions in router.seen:
         told_at = orders.times[decisions]  # with the decision that follows

@@ -20,7 +20,7 @@ from riskroute.market.clock import SECOND
 from riskroute.routers.rules import SweepRule
 from riskroute.routing.fees import fee_rows
 from riskroute.simulation.dark_market import DarkMarket, DarkMarketMoments, DarkMarketPool
-from riskroute.simulation.exchange import Exchange, Latency
+from riskroute.simulation.exchange import Exchange, ExchangeLatency
 from riskroute.simulation.execute_plan import execute_plan
 from small_days import handmade_books
 
@@ -33,7 +33,7 @@ def recorded() -> Exchange:
     times = np.arange(20, dtype=np.int64) * 50 * SECOND + SECOND // 2
     moments = DarkMarketMoments(times, np.ones(20), np.zeros(20, dtype=np.int64))
     dark = DarkMarket([POOL], moments, seed=1, day="2019-03-27")
-    return Exchange(books, fee_rows([0.003, -0.001]), np.zeros((2, 2)), dark, latency=Latency(LATENCY, 0.005))
+    return Exchange(books, fee_rows([0.003, -0.001]), np.zeros((2, 2)), dark, latency=ExchangeLatency(LATENCY, 0.005))
 
 
 def order_at(exchange: Exchange, time: int, number: int) -> ParentOrder:

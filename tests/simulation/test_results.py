@@ -12,7 +12,7 @@ import pytest
 
 from riskroute import InputError, Problem, SimulationResult, plot_regret, simulate
 from riskroute.core.files import write_whole
-from riskroute.core.results import PolicyResult
+from riskroute.simulation.results import PolicyResult
 
 
 @pytest.fixture(scope="module")

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from riskroute import Actions, Environment, InputError, Problem, random_problem, simulate
-from riskroute.core.results import PolicyResult
 from riskroute.core.seeding import seed_stream
 from riskroute.environments import Autocorrelated, PiecewiseStationary
 from riskroute.policies import Oracle, Rise, RiskExpExp
 from riskroute.simulation.environments import _block_cuts
 from riskroute.simulation.policy_comparison import PAPER_POLICIES, compare_policies
+from riskroute.simulation.results import PolicyResult
 
 FAST_LEARNERS = {"rise": Rise(), "risk-exp-exp": RiskExpExp(divisor=60.0)}
 

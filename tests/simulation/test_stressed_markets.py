@@ -22,9 +22,9 @@ from riskroute.routers.plan import Plan
 from riskroute.routers.registry import make_router
 from riskroute.routers.rules import DarkFirstRule, RestEvenRule
 from riskroute.simulation.dark_market import DarkMarket, DarkMarketMoments, DarkMarketPool
-from riskroute.simulation.exchange import Exchange, ExchangeExecution, Latency
+from riskroute.simulation.exchange import Exchange, ExchangeExecution, ExchangeLatency
 from riskroute.simulation.execute_plan import execute_plan
-from riskroute.simulation.play_day import play_day, spaced_orders
+from riskroute.simulation.play_day import play_day, spaced_playable_orders
 from riskroute.study.config import BacktestConfig
 from riskroute.study.markets import MarketDay
 from riskroute.study.play import _session, day_to_play
@@ -46,7 +46,7 @@ def exchange(*, leak: float = 0.0, faded: list[float] | None = None, presence: f
     """Two venues whose books stand, and a pool that holds nothing."""
     moments = DarkMarketMoments(np.array([SECOND]), np.ones(1), np.zeros(1, dtype=np.int64))
     dark = DarkMarket([DarkMarketPool("P", presence, rate=0.0)], moments, seed=0, day="d", leak=leak)
-    return Exchange(BOOKS, TAKERS, TAKERS, dark, None, Latency(), None if faded is None else np.array([faded]))
+    return Exchange(BOOKS, TAKERS, TAKERS, dark, None, ExchangeLatency(), None if faded is None else np.array([faded]))
 
 
 def play(
@@ -246,7 +246,7 @@ def test_orders_arrive_within_the_session(dark_days: list[MarketDay]) -> None:
     assert first == books.stamps.min() + 60 * SECOND
     assert last == books.last
     hours = (first, first + 300 * SECOND)
-    orders = spaced_orders(books, 50, 10, rng=np.random.default_rng(0), horizon=60.0, hours=hours)
+    orders = spaced_playable_orders(books, 50, 10, rng=np.random.default_rng(0), horizon=60.0, hours=hours)
     assert orders.times.min() >= first
     assert orders.times.max() <= first + 239 * SECOND
     parts = np.linspace(first, first + 239 * SECOND, 51)

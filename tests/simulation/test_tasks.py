@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from riskroute import Environment, simulate
-from riskroute.core.results import PolicyResult
 from riskroute.policies import Rise
 from riskroute.routing.instances import random_routing_problem
+from riskroute.simulation.results import PolicyResult
 from riskroute.simulation.runner import (
     _RUNS_PER_TASK,
     RunnerCache,

@@ -191,6 +191,7 @@ def test_a_study_names_what_it_counts(kind: Kind, market: Path, studied: rr.Stud
     (case,) = studied.cases
     assert (case.quantity, case.currency, case.size) == (kind.order, kind.instrument.currency, kind.ordered)
     assert f"orders of {kind.ordered} of {kind.instrument.symbol} for immediate execution" in studied.answer
+    assert "Assumes no fees, no market impact (" in studied.answer
     assert rr.StudyResult.from_json(json.loads(json.dumps(studied.to_json()))) == studied
     folder = market.parent / "study"
     text = visible(write_study_page(studied, folder).read_text())

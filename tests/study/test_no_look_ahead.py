@@ -12,7 +12,7 @@ import pytest
 
 from riskroute.market.queue_fills import QueueReplay
 from riskroute.routers.registry import ROUTERS, make_router
-from riskroute.simulation.play_day import TradingDay, play_day
+from riskroute.simulation.play_day import PlayableDay, play_day
 from riskroute.study.config import BacktestConfig
 from riskroute.study.markets import MarketDay
 from riskroute.study.play import day_to_play
@@ -27,7 +27,7 @@ LAST = 26
 """Number of the last decision before everything changes."""
 
 
-def quiet(day: MarketDay, horizon: float) -> TradingDay:
+def quiet(day: MarketDay, horizon: float) -> PlayableDay:
     """A day whose pools neither see ahead, which they do by design, nor compare spreads with those of the whole day."""
     pools = tuple(dataclasses.replace(pool, adverse=0.0, spread=0.0) for pool in day.pools)
     return day_to_play(
@@ -35,7 +35,7 @@ def quiet(day: MarketDay, horizon: float) -> TradingDay:
     )
 
 
-def garbled(day: TradingDay, moment: int) -> TradingDay:
+def garbled(day: PlayableDay, moment: int) -> PlayableDay:
     """The same day until a moment; then prices are a dollar off, sizes a third, and queues trade all the time."""
     books = day.books
     later = books.stamps > moment
@@ -62,7 +62,7 @@ def garbled(day: TradingDay, moment: int) -> TradingDay:
     return dataclasses.replace(day, books=moved, queue=queue)
 
 
-def plans_and_costs(name: str, day: TradingDay) -> tuple[list[dict[str, Any]], list[float]]:
+def plans_and_costs(name: str, day: PlayableDay) -> tuple[list[dict[str, Any]], list[float]]:
     more = {"rounds": 200, "units": 4} if name in POLICIES else {}
     router = make_router(name, **KNOWN.get(name, {}), **more)
     plans = noting_plans(router)
@@ -70,11 +70,11 @@ def plans_and_costs(name: str, day: TradingDay) -> tuple[list[dict[str, Any]], l
 
 
 @pytest.fixture(scope="module")
-def twice(dark_days: list[MarketDay]) -> Callable[[float], tuple[TradingDay, TradingDay]]:
+def twice(dark_days: list[MarketDay]) -> Callable[[float], tuple[PlayableDay, PlayableDay]]:
     """The day as it was and as it might have gone on, for orders of a horizon: made once for all routers."""
 
     @cache
-    def make(horizon: float) -> tuple[TradingDay, TradingDay]:
+    def make(horizon: float) -> tuple[PlayableDay, PlayableDay]:
         day = quiet(dark_days[0], horizon)
         return day, garbled(day, int(day.orders.times[LAST]))
 
@@ -89,7 +89,7 @@ def twice(dark_days: list[MarketDay]) -> Callable[[float], tuple[TradingDay, Tra
     ],
 )
 def test_what_comes_after_a_decision_changes_no_plan_up_to_it(
-    name: str, horizon: float, twice: Callable[[float], tuple[TradingDay, TradingDay]]
+    name: str, horizon: float, twice: Callable[[float], tuple[PlayableDay, PlayableDay]]
 ) -> None:
     day, changed = twice(horizon)
     plans, costs = plans_and_costs(name, day)

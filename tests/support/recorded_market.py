@@ -13,8 +13,8 @@ from riskroute.live.state.amounts import NANO
 from riskroute.market.clock import SECOND
 from riskroute.market.price_keys import PRICE_UNITS
 from riskroute.market.queue_fills import ACTION, QueueReplay
-from riskroute.simulation.exchange import Exchange, Latency
-from riskroute.simulation.play_day import TradingDay
+from riskroute.simulation.exchange import Exchange, ExchangeLatency
+from riskroute.simulation.play_day import PlayableDay
 from riskroute.study.config import BacktestConfig
 from riskroute.study.day_tables import DayTables
 from riskroute.study.markets import MarketDay
@@ -133,7 +133,7 @@ def executed_orders(
     for day in days:
         trading = day_to_play(day, config)
         dark = trading.dark_market(config.seed) if trading.pools else None
-        exchange = Exchange(trading.books, trading.takers, trading.makers, dark, trading.queue, Latency(), None)
+        exchange = Exchange(trading.books, trading.takers, trading.makers, dark, trading.queue, ExchangeLatency(), None)
         on_day = mine & (polars.col("day") == str(day.date))
         children = tables.children.filter(on_day).partition_by("number", as_dict=True)
         for row in tables.orders.filter(on_day).sort("number").iter_rows(named=True):
@@ -161,7 +161,7 @@ def executed_orders(
             yield day.symbol, {"order": order, "arrived": row["time"], "children": done}
 
 
-def told_market(trading: TradingDay, symbol: str, begin: int, end: int, *, step: int, last: int) -> Iterator[Any]:
+def told_market(trading: PlayableDay, symbol: str, begin: int, end: int, *, step: int, last: int) -> Iterator[Any]:
     """Books of a day every so many nanoseconds, and all trades after ``last``, as ``POST /quotes`` takes them."""
     assert isinstance(trading.queue, QueueReplay)
     for now in range(begin, end + 1, step):

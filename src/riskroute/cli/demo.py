@@ -12,14 +12,21 @@ import typer
 
 from riskroute.cli.live import require_live_command
 from riskroute.cli.market import require_market_command
-from riskroute.cli.options import list_routers
-from riskroute.cli.output import check_outputs, say, show_progress, show_simulation, show_status, write_simulation
+from riskroute.cli.options import router_option
+from riskroute.cli.output import (
+    check_output_paths,
+    output_status,
+    say,
+    show_progress,
+    show_simulation,
+    write_simulation_output,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from riskroute.core.results import SimulationResult
     from riskroute.simulation.backends import Backend
+    from riskroute.simulation.results import SimulationResult
     from riskroute.simulation.runner import SimulationTask
 
 # one hour on each of six days: three for training, three for testing
@@ -48,7 +55,7 @@ def _demo(
     market of five exchanges and three dark pools. The comparison reports the regret of the paper's policies, adaptive
     and baselines on 8 shares over 6 slots: 1,287 splits, 100,000 rounds.
     """
-    check_outputs({"--out": out / "regret.json"})
+    check_output_paths({"--out": out / "regret.json"})
     require_market_command()
     _run_study(out)
     from riskroute.simulation.backends import Backend
@@ -57,8 +64,8 @@ def _demo(
     with show_progress(DEMO_RUNS * len(DEMO_POLICIES), lines=True) as progress:
         compared = _compare_policies(Backend(), lambda task: progress(task.label, count=task.runs))
     show_simulation(compared)
-    with show_status("drawing the curves", lines=True):
-        write_simulation(compared, out / "regret.json", out / "regret.parquet", out / "regret.png")
+    with output_status("drawing the curves", lines=True):
+        write_simulation_output(compared, out / "regret.json", out / "regret.parquet", out / "regret.png")
 
 
 def _compare_policies(backend: Backend, finished: Callable[[SimulationTask], None] | None = None) -> SimulationResult:
@@ -83,7 +90,7 @@ def _run_study(out: Path) -> None:
     """Run the demo's study; print its verdict, the routers with the lowest objectives, and where the page is."""
     from riskroute.cli.study import write_page
 
-    with show_status("loading (slower the first time)", lines=True):
+    with output_status("loading (slower the first time)", lines=True):
         from riskroute.core.files import writable_folder
         from riskroute.simulation.backends import Backend
         from riskroute.study.result import leading_table
@@ -113,7 +120,7 @@ def live_demo(
         typer.Option(
             help="Router: NAME or NAME:KEY=VALUE,...; or a user-defined one, FILE.py:CLASS; --router list prints all.",
             is_eager=True,
-            callback=list_routers,
+            callback=router_option,
         ),
     ] = "contextual",
     port: Annotated[

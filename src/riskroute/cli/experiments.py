@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from riskroute.cli import options
-from riskroute.cli.market import market_date, require_market_command
+from riskroute.cli.market import require_market_command
+from riskroute.cli.options import date_option
 from riskroute.cli.output import (
-    check_outputs,
+    check_output_paths,
+    output_status,
     resumable_output_tasks,
     say,
     show_progress,
     show_simulation,
-    show_status,
-    write_simulation,
+    write_simulation_output,
 )
 from riskroute.core.errors import InputError
 from riskroute.core.files import write_whole
@@ -78,16 +79,21 @@ def _simulate(
     riskroute simulate --features features.csv --policy adaptive --policy rise --runs 10
     """
     from riskroute.simulation.backends import Backend
-    from riskroute.simulation.policy_comparison import COMPARED, compare_policies, compared_policies, read_features
+    from riskroute.simulation.policy_comparison import (
+        COMPARED,
+        compare_policies,
+        compared_policies,
+        read_compared_features,
+    )
 
-    check_outputs({"--json": json, "--parquet": parquet, "--figure": figure})
+    check_output_paths({"--json": json, "--parquet": parquet, "--figure": figure})
     backend = None if workers == 1 else Backend(workers=workers)
     if features is not None:
         for given in ("slots", "shares"):
             source = context.get_parameter_source(given)
             if source is not None and source.name == "COMMANDLINE":
                 raise InputError(f"--{given} cannot be combined with --features, which defines the actions")
-    matrix = None if features is None else read_features(features)
+    matrix = None if features is None else read_compared_features(features)
     usual = compared_policies(slots, shares) if matrix is None else COMPARED
     names = tuple(dict.fromkeys(policy or usual))
     with show_progress(len(names) * max(runs, 0)) as progress:
@@ -105,7 +111,7 @@ def _simulate(
             backend=backend,
         )
     show_simulation(result)
-    write_simulation(result, json, parquet, figure)
+    write_simulation_output(result, json, parquet, figure)
 
 
 @commands.command("design")
@@ -130,8 +136,8 @@ def _design(
 
     riskroute design --shares 1000 --slots 20 --json design.json
     """
-    check_outputs({"--json": json})
-    with show_status("computing the design and its certificate"):
+    check_output_paths({"--json": json})
+    with output_status("computing the design and its certificate"):
         from riskroute.routing.allocations import AllocationDesign, Allocations
 
         allocations = Allocations(shares, slots, lot, caps=_bounds(cap), minimums=_bounds(minimum))
@@ -188,7 +194,7 @@ def _reproduce(
 
     riskroute reproduce figure2 --panel a --runs 10
     """
-    check_outputs({"--out": out / "tasks" / "x"})
+    check_output_paths({"--out": out / "tasks" / "x"})
     one_of("experiment", experiment, (*BOOKS, *PLAYED, "all"))
     chosen = None if preset == "default" else preset
     played = {"--panel": panel, "--runs": runs, "--horizon": horizon, "--preset": chosen, "--policy": policy}
@@ -222,11 +228,11 @@ def _from_books(
 ) -> dict[str, dict[str, Any]]:
     """Draw the figures that are made from order books; return their summaries by name."""
     require_market_command()
-    with show_status("reading order books" if data is not None else "generating and reading a synthetic market"):
+    with output_status("reading order books" if data is not None else "generating and reading a synthetic market"):
         from riskroute.market.importing import import_books
         from riskroute.paper.book_figure import LEVELS, draw_book_figure
 
-        books = import_books(data, symbol, out, seed, depth=LEVELS, date=market_date(date))
+        books = import_books(data, symbol, out, seed, depth=LEVELS, date=date_option(date))
     found = {}
     for name in names:
         done = draw_book_figure(name, books, out, seed)
@@ -280,7 +286,7 @@ def _sweep(
 
     riskroute sweep study.toml --out out/study
     """
-    check_outputs({"--out": out / "tasks" / "x"})
+    check_output_paths({"--out": out / "tasks" / "x"})
     from riskroute.simulation.backends import Backend
     from riskroute.simulation.sweep import SweepConfig
     from riskroute.simulation.sweep import sweep as play

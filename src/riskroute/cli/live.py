@@ -240,8 +240,8 @@ def _verify_command(
     riskroute live verify live.sqlite
     """
     require_live_command()
-    from riskroute.cli.output import say, show_status
-    from riskroute.core.runtime import machine_type, provenance_versions
+    from riskroute.cli.output import output_status, say
+    from riskroute.core.provenance import machine_type, provenance_versions
     from riskroute.live.config import read_live_config
     from riskroute.live.log.interface import check_log_heads, verify_log_chain
     from riskroute.live.log.recovery import verify_log
@@ -253,7 +253,7 @@ def _verify_command(
         refits = refits or router.refit_every > 0
         name, _ = router_parameters(router.name)
         own = file_router(name) if is_file_router(name) else None
-    with _log(log) as opened, show_status("recomputing all decisions"):
+    with _log(log) as opened, output_status("recomputing all decisions"):
         if head is not None:
             check_log_heads(opened, [_named_head(opened, head)])
         end = verify_log_chain(opened, trusted=accept)
@@ -290,13 +290,13 @@ def _replay_command(
     require_live_command()
     import msgspec
 
-    from riskroute.cli.output import check_outputs, say, show_status
+    from riskroute.cli.output import check_output_paths, output_status, say
     from riskroute.core.files import write_whole
     from riskroute.live.http.views import encode_view, replay_view
     from riskroute.live.log.recovery import replay_log
 
-    check_outputs({"--json": json})
-    with _log(log) as opened, show_status("replaying the log"):
+    check_output_paths({"--json": json})
+    with _log(log) as opened, output_status("replaying the log"):
         head = _head(opened)
         view = replay_view(replay_log(opened, head.seq)) | {"head": str(head)}
     counts = "{events:,} events, {orders:,} orders, {settled:,} settled, {unsettled:,} unsettled"
@@ -337,11 +337,11 @@ def _export_command(
     riskroute live export live.sqlite --out out/live
     """
     require_live_command()
-    from riskroute.cli.output import check_outputs, say, show_status
+    from riskroute.cli.output import check_output_paths, output_status, say
     from riskroute.live.log.export import export_log
 
-    check_outputs({"--out": out / "x"})
-    with _log(log) as opened, show_status("reading the log"):
+    check_output_paths({"--out": out / "x"})
+    with _log(log) as opened, output_status("reading the log"):
         head = _head(opened)
         written = export_log(opened, out, head)
     for path in written:

@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from riskroute.cli import options
-from riskroute.cli.output import check_outputs, say, show_progress, show_status
+from riskroute.cli.options import date_option
+from riskroute.cli.output import check_output_paths, output_status, say, show_progress
 from riskroute.core.errors import DataError, InputError, RiskrouteError
 from riskroute.core.files import write_json, write_whole
-from riskroute.core.instrument import instrument_from_plain, valid_decimal
+from riskroute.core.instrument import instrument_from_plain
 from riskroute.core.runtime import compilation_timed, require_extra
 from riskroute.core.text import TextTable
-from riskroute.core.validation import one_of
+from riskroute.core.validation import one_of, valid_decimal
 
 if TYPE_CHECKING:
     from riskroute.market.calibration import Calibration
@@ -46,7 +47,7 @@ def _generate(
 
     riskroute market generate --out out/market --symbols ACME,BOLT --hours 10:45-13:15
     """
-    check_outputs({"--out": out / "x"})
+    check_output_paths({"--out": out / "x"})
     require_market_command()
     from riskroute.market.synthetic.generate import DEFAULT_SYMBOLS, generate_market
     from riskroute.market.synthetic.venues import DEFAULT_VENUES
@@ -116,7 +117,7 @@ def _import(
 
     riskroute market import 12302019.NASDAQ_ITCH50.gz 20191230.BX_ITCH_50.gz --symbol AAPL --out out/books
     """
-    check_outputs({"--out": out / "x"})
+    check_output_paths({"--out": out / "x"})
     require_market_command()
     from riskroute.core.instrument import load_instruments
     from riskroute.market.importing import READERS, import_files
@@ -137,7 +138,7 @@ def _import(
         symbols, new_symbols = _symbol_names(symbol or [])
         declared = load_instruments(instruments) if instruments is not None else {}
         reading = ReadingOptions(
-            *(symbols, depth, start, end, market_date(date), name, names, zone, lot, renamed, declared, new_symbols)
+            *(symbols, depth, start, end, date_option(date), name, names, zone, lot, renamed, declared, new_symbols)
         )
     left_out: list[str] = []
     with _named_as_options(), compilation_timed("market data"), _counting("books") as progress:
@@ -168,7 +169,7 @@ def _inspect(
 
     riskroute market inspect out/books
     """
-    check_outputs({"--json": json})
+    check_output_paths({"--json": json})
     require_market_command()
     from riskroute.market.recordings import RecordingStore
 
@@ -231,9 +232,9 @@ def _calibrate(
 
     riskroute market calibrate out/books --symbol AMZN --quantities 10:200:10 --json amzn.json --out out/amzn
     """
-    check_outputs({"--json": json, "--out": out / "x" if out is not None else None})
+    check_output_paths({"--json": json, "--out": out / "x" if out is not None else None})
     require_market_command()
-    with show_status("sampling books"):
+    with output_status("sampling books"):
         from riskroute.core.instrument import load_instruments
         from riskroute.market.calibration import calibrate as fit
         from riskroute.market.clock import TimeWindow
@@ -251,7 +252,7 @@ def _calibrate(
             fees=load_fees(fees) if fees is not None else None,
             dark_pools=dark,
             pools=[_pool(text, k) for k, text in enumerate(dark_pool or [], 1)],
-            date=market_date(date),
+            date=date_option(date),
             venues=venue or (),
             levels=levels,
         )
@@ -366,14 +367,6 @@ def _hours(option: str, text: str) -> tuple[dt.time, dt.time]:
         return parse_clock_hours(text)
     except ValueError as error:
         raise InputError(f"{option} must be {error}, was {text!r}") from None
-
-
-def market_date(text: str | None) -> dt.date | None:
-    """Return the day of ``--date``."""
-    try:
-        return dt.date.fromisoformat(text) if text is not None else None
-    except ValueError:
-        raise InputError(f"--date must be a day, for example 2019-03-27, was {text!r}") from None
 
 
 # Patterns of parameter names in library errors, and the corresponding command-line options.

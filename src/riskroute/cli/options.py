@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -9,6 +10,7 @@ from typing import Annotated
 import typer
 
 from riskroute.cli.output import say
+from riskroute.core.errors import InputError
 
 Backend = Annotated[str, typer.Option(help="Where to run: local, dask or ray.")]
 Workers = Annotated[
@@ -74,7 +76,7 @@ Instruments = Annotated[
 Results = Annotated[Path | None, typer.Option("--json", help="Write the results to this .json file.")]
 
 
-def list_routers(router: str | None) -> str | None:
+def router_option(router: str | None) -> str | None:
     """Print all routers and exit if ``--router list`` was given."""
     if router is not None and router.casefold() == "list":
         from riskroute.routers.registry import NAMES
@@ -83,7 +85,7 @@ def list_routers(router: str | None) -> str | None:
     return router
 
 
-def list_judged_routers(router: list[str] | None) -> list[str] | None:
+def judged_routers_option(router: list[str] | None) -> list[str] | None:
     """Print all routers that a backtest plays and exit if ``--router list`` was given."""
     if any(one.casefold() == "list" for one in router or ()):
         from riskroute.study.candidates import NAMES
@@ -103,3 +105,11 @@ def _print_routers(names: Sequence[str]) -> None:
         say(f"{name:24} {about}")
     say(f"{'FILE.py:CLASS':24} A user-defined router: a subclass of riskroute.routers.Router in a file.")
     raise typer.Exit
+
+
+def date_option(text: str | None) -> dt.date | None:
+    """Return the day of ``--date``."""
+    try:
+        return dt.date.fromisoformat(text) if text is not None else None
+    except ValueError:
+        raise InputError(f"--date must be a day, for example 2019-03-27, was {text!r}") from None

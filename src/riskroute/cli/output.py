@@ -20,14 +20,14 @@ from riskroute.core.validation import one_of
 if TYPE_CHECKING:
     from rich.progress import Task as RichTask
 
-    from riskroute.core.results import SimulationResult
+    from riskroute.simulation.results import SimulationResult
 
 
 _LINE_EVERY = 5.0  # seconds between progress lines where standard error is not a terminal
 _ENDINGS = {"--json": (".json",), "--parquet": (".parquet",), "--figure": (".png", ".pdf", ".svg")}
 
 
-def check_outputs(paths: dict[str, Path | None]) -> None:
+def check_output_paths(paths: dict[str, Path | None]) -> None:
     """Raise an error for wrong file endings and unwritable folders before any work is done."""
     for name, path in paths.items():
         if path is None:
@@ -42,7 +42,7 @@ def check_outputs(paths: dict[str, Path | None]) -> None:
 
 
 @contextmanager
-def show_status(text: str, *, lines: bool = False) -> Iterator[None]:
+def output_status(text: str, *, lines: bool = False) -> Iterator[None]:
     """Show a status on standard error; without a terminal, print it repeatedly if ``lines``."""
     console = Console(stderr=True)
     with ExitStack() as stack:
@@ -148,7 +148,9 @@ def show_simulation(result: SimulationResult) -> None:
         say(f"best split: {' '.join(map(str, result.best))}")
 
 
-def write_simulation(result: SimulationResult, json: Path | None, parquet: Path | None, figure: Path | None) -> None:
+def write_simulation_output(
+    result: SimulationResult, json: Path | None, parquet: Path | None, figure: Path | None
+) -> None:
     """Write the requested files; exit with status 130 if the simulation was interrupted."""
     for path in (json, parquet):
         if path is not None:

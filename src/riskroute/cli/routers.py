@@ -10,12 +10,11 @@ import typer
 
 from riskroute.cli import options
 from riskroute.cli.market import require_market_command
-from riskroute.cli.output import check_outputs, say, show_progress, show_status
+from riskroute.cli.output import check_output_paths, output_status, say, show_progress
 from riskroute.core.errors import InputError
 from riskroute.core.files import write_json
-from riskroute.core.instrument import natural_text
 from riskroute.core.runtime import compilation_timed
-from riskroute.core.text import TextTable, money_text
+from riskroute.core.text import TextTable, money_text, natural_text
 from riskroute.core.validation import one_of
 
 if TYPE_CHECKING:
@@ -47,7 +46,7 @@ def _route(
             help="Router: NAME or NAME:KEY=VALUE,...; or a user-defined one, FILE.py:CLASS; --router list prints all; "
             "default: sweep.",
             is_eager=True,
-            callback=options.list_routers,
+            callback=options.router_option,
         ),
     ] = None,
     protection: Annotated[
@@ -87,7 +86,7 @@ def _route(
     from riskroute.routers.context import read_context
     from riskroute.routers.decision import price_decision
 
-    check_outputs({"--json": json})
+    check_output_paths({"--json": json})
     one_of("--protection", protection, PROTECTIONS)
     if horizon > 0 and router is None and state is None:
         raise InputError(
@@ -219,7 +218,7 @@ def _backtest(
             help="Router: NAME or NAME:KEY=VALUE,...; or a user-defined one, FILE.py:CLASS; repeat for more, or all; "
             "--router list prints all.",
             is_eager=True,
-            callback=options.list_judged_routers,
+            callback=options.judged_routers_option,
         ),
     ] = None,
     latency_ms: Annotated[float, typer.Option(help="One-way latency to a lit venue in milliseconds.")] = 1.0,
@@ -248,7 +247,7 @@ def _backtest(
 
     riskroute backtest --market dark --days 6 --quantity 1000 --horizon 60 --out out/backtest
     """
-    check_outputs({"--json": json, "--out": out / "x" if out else None, "--kept": kept / "x"})
+    check_output_paths({"--json": json, "--out": out / "x" if out else None, "--kept": kept / "x"})
     require_market_command()
     from riskroute.routers.risk import BALANCED, risk_profile
     from riskroute.simulation.backends import Backend
@@ -346,7 +345,7 @@ def _say_stresses(result: BacktestResult, backend: Backend, cache: PlayCache) ->
 def _say_placebos(result: BacktestResult, backend: Backend, cache: PlayCache) -> None:
     from riskroute.study.stresses import placebo_table, run_placebos
 
-    with show_status("running placebo tests"):
+    with output_status("running placebo tests"):
         found = run_placebos(result.days, result.config, backend=backend, cache=cache)
     say("")
     say("Placebo tests: cost with wrong books, future books or empty pools, minus the cost of sweep")
@@ -394,7 +393,7 @@ def _headroom(
 
     riskroute headroom --market dark --quantity 1000 --horizon 0 --horizon 60
     """
-    check_outputs({"--json": json, "--kept": kept / "x"})
+    check_output_paths({"--json": json, "--kept": kept / "x"})
     require_market_command()
     from riskroute.core.records import to_plain
     from riskroute.routers.risk import risk_profile

@@ -11,12 +11,12 @@ import typer
 from riskroute.cli import options
 from riskroute.cli.market import require_market_command
 from riskroute.cli.output import (
-    check_outputs,
+    check_output_paths,
+    output_status,
     resumable_output,
     resumable_output_tasks,
     say,
     show_progress,
-    show_status,
 )
 from riskroute.core.errors import InputError
 from riskroute.core.files import write_json, write_whole
@@ -57,7 +57,7 @@ def _study(
             help="Router to compare with the simple rules: NAME or NAME:KEY=VALUE,...; or a user-defined one, "
             "FILE.py:CLASS; repeat for more; --router list prints all.",
             is_eager=True,
-            callback=options.list_judged_routers,
+            callback=options.judged_routers_option,
         ),
     ] = None,
     orders: Annotated[int | None, typer.Option(help="Orders per day; default: 200.")] = None,
@@ -106,7 +106,7 @@ def _study(
 
     riskroute route books.json --side buy --quantity 1000 --horizon 10 --state out/study/state-LUMO-1000-10s.json
     """
-    check_outputs({"--out": out / "x", "--json": json, "--kept": kept / "x"})
+    check_output_paths({"--out": out / "x", "--json": json, "--kept": kept / "x"})
     if init:
         _write_template("study", config)
         return
@@ -132,7 +132,7 @@ def _study(
             market_days = study.days(kept=kept, backend=where, progress=progress)
         with show_progress(study.max_plays(market_days), "plays") as progress:
             result = study.play(market_days, kept=kept, backend=where, progress=progress)
-        with show_status("training the chosen routers on all days"):
+        with output_status("training the chosen routers on all days"):
             states = study.write(result, market_days, out, kept=kept, backend=where)
     files = [*write_page(result, out, shlex.join(["riskroute", *context.obj])), *states]
     say(str(result))
@@ -177,14 +177,14 @@ def _split_study(
 
     riskroute split-study split-study.toml --out out/split-study
     """
-    check_outputs({"--out": out / "tasks" / "x", "--json": json})
+    check_output_paths({"--out": out / "tasks" / "x", "--json": json})
     if init:
         _write_template("split-study", config)
         return
 
     require_market_command()
     require_extra("figures and pages", "report", "jinja2")
-    with show_status("reading market data and estimating venue models"):
+    with output_status("reading market data and estimating venue models"):
         from riskroute.simulation.backends import Backend
         from riskroute.study.split_study import RESULT, SplitStudy
 
@@ -192,7 +192,7 @@ def _split_study(
         plan = wanted.plan(out)
     with resumable_output_tasks(out), show_progress(plan.runs) as progress:
         result = plan.play(where, resume=resume, finished=lambda task: progress(task.label, count=task.runs))
-    with show_status("writing the report"):
+    with output_status("writing the report"):
         from riskroute.study.split_result import write_split_page
 
         files = [*write_split_page(result, out), out / RESULT]

@@ -15,15 +15,23 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from functools import cached_property, lru_cache
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from riskroute.core.config import read_toml_config
 from riskroute.core.errors import DataError, InputError
-from riskroute.core.text import shown
-from riskroute.core.validation import LONGEST_SYMBOL, as_name, one_of, true_or_false, valid_day, valid_path
+from riskroute.core.text import decimal_text, natural_text, shown
+from riskroute.core.validation import (
+    LONGEST_SYMBOL,
+    as_name,
+    one_of,
+    true_or_false,
+    valid_day,
+    valid_decimal,
+    valid_path,
+)
 
 TRADING_ZONE = "America/New_York"  # default zone of days and hours
 PROTECTIONS = NO_PROTECTION, REG_NMS = ("none", "reg-nms")  # REG_NMS: Rule 611 of Regulation NMS (US equities)
@@ -100,10 +108,10 @@ class Instrument:
             raise InputError(f"lot must be a multiple of the unit, {decimal_text(self.unit)}, was {self.lot}")
         as_name("quantity", self.quantity, longest=16)
         as_name("currency", self.currency, longest=16)
-        check_zone("zone", self.zone)
+        valid_instrument_zone("zone", self.zone)
         if self.hours:
             try:
-                parse_session_hours(self.hours)
+                _parse_session_hours(self.hours)
             except ValueError as error:
                 raise InputError(f"hours must be {error}, was {shown(self.hours)}") from None
         one_of("protection", self.protection, PROTECTIONS)
@@ -211,7 +219,7 @@ class Instrument:
     @cached_property
     def _times(self) -> tuple[dt.time, dt.time]:
         """Opening and closing time of the session; midnight if none is declared."""
-        return parse_session_hours(self.hours) if self.hours else (dt.time(0), dt.time(0))
+        return _parse_session_hours(self.hours) if self.hours else (dt.time(0), dt.time(0))
 
     @property
     def session_text(self) -> str:
@@ -328,10 +336,10 @@ def load_instruments(path: str | os.PathLike[str]) -> dict[str, Instrument]:
     return {symbol: instrument_from_plain(symbol, values, f" in {file}") for symbol, values in tables.items()}
 
 
-def decimal_step(values: Any, largest: Decimal = Decimal(1)) -> Decimal:
+def instrument_step(values: Any, largest: Decimal = Decimal(1)) -> Decimal:
     """Return the largest power of ten, from 1e-12 to ``largest``, that divides all finite values.
 
-    >>> str(decimal_step([3.0, 0.25])), str(decimal_step([100.0])), str(decimal_step([0.1 + 0.2]))
+    >>> str(instrument_step([3.0, 0.25])), str(instrument_step([100.0])), str(instrument_step([0.1 + 0.2]))
     ('0.01', '1', '0.1')
     """
     import numpy as np
@@ -346,64 +354,21 @@ def decimal_step(values: Any, largest: Decimal = Decimal(1)) -> Decimal:
     return Decimal(1).scaleb(-12)
 
 
-def valid_decimal(name: str, value: Any, *, minimum: Decimal | None = None, maximum: Decimal | None = None) -> Decimal:
-    """Return a number, or a string with a number, as an exact decimal; a float is rounded to 15 digits."""
-    number = value
-    if not isinstance(value, Decimal):
-        plain = isinstance(value, int | float | str) and not isinstance(value, bool)
-        try:
-            text = f"{value:.15g}" if isinstance(value, float) else str(value).strip()
-            number = Decimal(text) if plain else Decimal("nan")
-        except InvalidOperation:
-            number = Decimal("nan")
-    limits = [(word, limit) for word, limit in (("at least", minimum), ("at most", maximum)) if limit is not None]
-    if not number.is_finite() or (minimum is not None and number < minimum) or (maximum and number > maximum):
-        expected = " and ".join(f"{word} {decimal_text(limit)}" for word, limit in limits)
-        raise InputError(f"{name} must be {f'a number of {expected}' if expected else 'a number'}, was {shown(value)}")
-    return Decimal(number) if number.adjusted() > 15 else Decimal(number).normalize() + 0
-
-
-def decimal_text(value: Decimal, separator: str = ",") -> str:
-    """Return a decimal in full, without trailing zeros.
-
-    >>> decimal_text(Decimal("1E+3")), decimal_text(Decimal("0.2500")), decimal_text(Decimal("1e-8"))
-    ('1,000', '0.25', '0.00000001')
-    """
-    text = format(value, f"{separator}f")
-    return text.rstrip("0").rstrip(".") if "." in text else text
-
-
-def natural_text(quantity: Decimal | float) -> str:
-    """Format a natural quantity without the name of the counted thing.
-
-    >>> natural_text(1000.0), natural_text(0.1 + 0.2)
-    ('1,000', '0.3')
-    """
-    return decimal_text(valid_decimal("quantity", quantity))
-
-
-def each_named(instruments: Iterable[Instrument], quantity: float) -> str:
+def each_instrument_text(instruments: Iterable[Instrument], quantity: float) -> str:
     """Return a natural quantity as text for one or more instruments.
 
-    >>> each_named([Instrument("A"), Instrument("B")], 1000), each_named([Instrument(quantity="BTC"), SHARES], 2.5)
-    ('1,000 shares', '2.5 BTC or 2.5 shares')
+    >>> each_instrument_text([Instrument("A"), Instrument("B")], 1000)
+    '1,000 shares'
+    >>> each_instrument_text([Instrument(quantity="BTC"), SHARES], 2.5)
+    '2.5 BTC or 2.5 shares'
     """
     return " or ".join(dict.fromkeys(one.named(quantity) for one in instruments))
 
 
-def plain_number(value: Decimal) -> int | float:
-    """Return a decimal as a JSON number: an integer if it is whole, otherwise a float.
-
-    >>> plain_number(Decimal("1000")), plain_number(Decimal("0.25"))
-    (1000, 0.25)
-    """
-    return int(value) if value == value.to_integral_value() else float(value)
-
-
-def parse_session_hours(text: str) -> tuple[dt.time, dt.time]:
+def _parse_session_hours(text: str) -> tuple[dt.time, dt.time]:
     """Return the opening and closing time of OPEN-CLOSE; raise `ValueError` with the expected form.
 
-    >>> parse_session_hours("18:00-17:00")
+    >>> _parse_session_hours("18:00-17:00")
     (datetime.time(18, 0), datetime.time(17, 0))
     """
     try:
@@ -415,10 +380,10 @@ def parse_session_hours(text: str) -> tuple[dt.time, dt.time]:
     return opens, closes
 
 
-def check_zone(field: str, value: Any) -> str:
+def valid_instrument_zone(field: str, value: Any) -> str:
     """Return ``value`` if it names a time zone; raise `InputError` otherwise.
 
-    >>> check_zone("zone", "UTC"), check_zone("zone", "Europe/London")
+    >>> valid_instrument_zone("zone", "UTC"), valid_instrument_zone("zone", "Europe/London")
     ('UTC', 'Europe/London')
     """
     try:

@@ -1,45 +1,18 @@
-"""Package versions, processor, optional extras, time spent compiling, a lock-free cached property, a histogram."""
+"""Optional extras, time spent compiling, a lock-free cached property, a histogram."""
 
 from __future__ import annotations
 
 import math
-import platform
 import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
-from importlib.metadata import version
 from importlib.util import find_spec
 from itertools import accumulate
-from pathlib import Path
 from typing import Any, Generic, Self, TypeVar, overload
 
-from riskroute._version import __version__
 from riskroute.core.errors import RiskrouteError
-
-
-def provenance_versions() -> dict[str, str]:
-    """Return the versions of riskroute, Python, NumPy, SciPy and numba, on which results depend."""
-    return {"riskroute": __version__, "python": platform.python_version()} | {
-        name: _version_of(name) for name in ("numpy", "scipy", "numba")
-    }
-
-
-@cache
-def _version_of(package: str) -> str:
-    return version(package)
-
-
-@cache
-def machine_type() -> str:
-    """Return operating system, architecture and processor; machines of one type round sums identically."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        lines = []
-    models = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return " ".join(filter(None, (platform.system(), platform.machine(), next(models, platform.processor()))))
 
 
 def extra_is_installed(library: str) -> bool:

@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -137,7 +138,7 @@ def described(value: Any) -> str:
     return f"{'an' if word[0] in 'aeiouAEIOU' else 'a'} {word}"
 
 
-def one_line_error(error: BaseException | str, most: int = 200) -> str:
+def one_line_text(error: BaseException | str, most: int = 200) -> str:
     """Return a library's error message on one line of at most ``most`` characters."""
     return " ".join(str(error).split())[:most]
 
@@ -164,3 +165,32 @@ def interval_text(low: float | None, high: float | None) -> str:
     if low is None or high is None:
         return "-"
     return f"{fixed_text(low, 3, signed=True)} to {fixed_text(high, 3, signed=True)}"
+
+
+def decimal_text(value: Decimal, separator: str = ",") -> str:
+    """Return a decimal in full, without trailing zeros.
+
+    >>> decimal_text(Decimal("1E+3")), decimal_text(Decimal("0.2500")), decimal_text(Decimal("1e-8"))
+    ('1,000', '0.25', '0.00000001')
+    """
+    text = format(value, f"{separator}f")
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def plain_number(value: Decimal) -> int | float:
+    """Return a decimal as a JSON number: an integer if it is whole, otherwise a float.
+
+    >>> plain_number(Decimal("1000")), plain_number(Decimal("0.25"))
+    (1000, 0.25)
+    """
+    return int(value) if value == value.to_integral_value() else float(value)
+
+
+def natural_text(quantity: Decimal | float) -> str:
+    """Format a natural quantity without the name of the counted thing.
+
+    >>> natural_text(1000.0), natural_text(0.1 + 0.2)
+    ('1,000', '0.3')
+    """
+    exact = Decimal(f"{quantity:.15g}") if isinstance(quantity, float) else Decimal(quantity)
+    return decimal_text(exact + 0)

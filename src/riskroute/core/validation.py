@@ -12,12 +12,13 @@ import math
 import operator
 import os
 from collections.abc import Callable, Iterable
+from decimal import Decimal, InvalidOperation
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from riskroute.core.errors import InputError
-from riskroute.core.text import described, shown
+from riskroute.core.text import decimal_text, described, shown
 
 if TYPE_CHECKING:  # the command line checks names before it loads NumPy
     import numpy as np
@@ -312,3 +313,20 @@ def unvalidated(kind: type[Kind], values: dict[str, Any]) -> Kind:
     made = object.__new__(kind)
     made.__dict__.update(values)
     return made
+
+
+def valid_decimal(name: str, value: Any, *, minimum: Decimal | None = None, maximum: Decimal | None = None) -> Decimal:
+    """Return a number, or a string with a number, as an exact decimal; a float is rounded to 15 digits."""
+    number = value
+    if not isinstance(value, Decimal):
+        plain = isinstance(value, int | float | str) and not isinstance(value, bool)
+        try:
+            text = f"{value:.15g}" if isinstance(value, float) else str(value).strip()
+            number = Decimal(text) if plain else Decimal("nan")
+        except InvalidOperation:
+            number = Decimal("nan")
+    limits = [(word, limit) for word, limit in (("at least", minimum), ("at most", maximum)) if limit is not None]
+    if not number.is_finite() or (minimum is not None and number < minimum) or (maximum and number > maximum):
+        expected = " and ".join(f"{word} {decimal_text(limit)}" for word, limit in limits)
+        raise InputError(f"{name} must be {f'a number of {expected}' if expected else 'a number'}, was {shown(value)}")
+    return Decimal(number) if number.adjusted() > 15 else Decimal(number).normalize() + 0

@@ -17,7 +17,7 @@ from scipy.linalg import solve_triangular
 
 from riskroute.core.arrays import Matrix, Vector
 from riskroute.core.validation import exact_array, real_number, valid_magnitude
-from riskroute.learning.kernels import LONGEST, inverse, upper_triangular_root
+from riskroute.learning.kernels import LONGEST, positive_definite_inverse, upper_triangular_root
 
 LEAST_VARIANCE = 0.1  # floor on the variance of any action, as a fraction of the typical variance
 
@@ -97,7 +97,7 @@ class Belief:
         return dataclasses.replace(self, rounds=self.rounds * factor, **precisions)
 
 
-def draw_gaussian(center: Vector, covariance: Matrix, normals: Matrix) -> Matrix:
+def draw_gaussian_belief(center: Vector, covariance: Matrix, normals: Matrix) -> Matrix:
     """Map standard normal draws ``(n, dim)`` to draws from ``N(center, covariance)``, ``(n, dim)``."""
     if len(center) <= LONGEST:
         columns, root = normals.T.copy(), np.zeros(covariance.shape)  # overwritten by the kernel
@@ -125,7 +125,7 @@ def _multiply_by_root(root: Matrix, columns: Matrix) -> None:
 
 
 def _covariance(precision: Matrix) -> Matrix:
-    found = inverse(precision) if len(precision) <= LONGEST else None
+    found = positive_definite_inverse(precision) if len(precision) <= LONGEST else None
     return _invert_numpy(precision) if found is None else found
 
 

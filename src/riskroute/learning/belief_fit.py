@@ -32,7 +32,7 @@ from riskroute.core.arrays import Integers, Matrix, Vector
 from riskroute.core.errors import InputError
 from riskroute.core.validation import finite_array
 from riskroute.learning.belief import LEAST_VARIANCE, Belief
-from riskroute.learning.kernels import LONGEST, padded_length, upper_triangular_inverse, upper_triangular_root
+from riskroute.learning.kernels import LONGEST, padded_kernel_length, upper_triangular_inverse, upper_triangular_root
 from riskroute.learning.observations import Observations
 
 ITERATIONS = 3  # iterations of the two fits: mean, then variance
@@ -126,7 +126,7 @@ def _typical_variance(
     found = squares / freedom if freedom > 0.5 else 0.0
     # squared errors below this fraction of squared rewards are rounding errors
     found = found if found > 1e-20 * size else 0.0
-    # smallest variance that can be squared and divided by
+    # squares of smaller variances are too small to divide by
     return next(choice for choice in (found, prior, base_variance, size, unit, 1.0) if choice > 1e-75)
 
 
@@ -188,11 +188,11 @@ def _fit_compiled(
     """Compute `_fit_numpy` with kernels; None if a matrix cannot be factored."""
     features, counts, means, spreads, free = observations.columns
     n, dim = features.shape
-    width = padded_length(n)
+    width = padded_kernel_length(n)
     columns = np.zeros((dim, width))
     columns[:, :n] = features.T
     rows, others = _upper_triangle(dim)
-    pairs = np.zeros((n + 1, padded_length(len(rows))))  # products of every two features of a row
+    pairs = np.zeros((n + 1, padded_kernel_length(len(rows))))  # products of every two features of a row
     pairs[:n, : len(rows)] = features[:, rows] * features[:, others]
     squares, freedom, fitted, root, work = np.empty(width), np.empty(n), np.empty(width), *np.zeros((2, dim, dim))
     mean_precision, var_precision, mean_coef, var_coef = *np.empty((2, dim, dim)), *np.empty((2, dim))

@@ -104,7 +104,7 @@ def least_squares(
     return LeastSquaresEstimate(mean_coef, var_coef)
 
 
-def unbiased_score(features: Matrix, tallies: Tallies, base_variance: float, risk_tolerance: float) -> Vector:
+def unbiased_estimate(features: Matrix, tallies: Tallies, base_variance: float, risk_tolerance: float) -> Vector:
     """Estimate the coefficients of the mean-variance without bias, from the sample mean and variance of each action.
 
     Each action's sample mean-variance is fitted by least squares, weighted by its count. `least_squares` is biased

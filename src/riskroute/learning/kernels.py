@@ -1,10 +1,8 @@
-"""Small kernels that other kernels call: factorisation of positive definite matrices, and tournament trees.
+"""Small kernels that other kernels call: factorisation of positive definite matrices.
 
 A matrix ``A`` is factored as ``U' U`` with ``U`` upper triangular: rows of ``U`` are contiguous in memory, and every
 inner loop runs along a row. All sums have a fixed order, so results are the same on every processor, unlike those of a
 linear algebra library.
-
-A tournament tree tracks the minimum of ``n`` values: a change of one value recomputes only its path to the root.
 
 Kernels copy arrays element by element: numba takes three seconds to compile an assignment to a slice, mostly for the
 shape check and its error message.
@@ -16,13 +14,13 @@ import numpy as np
 from numba import njit
 from numba.extending import register_jitable
 
-from riskroute.core.arrays import Floats, Integers, Matrix
+from riskroute.core.arrays import Matrix
 
 LONGEST = 64  # largest dimension of the kernels: beyond it a linear algebra library is faster
 
 
 @register_jitable
-def padded_length(length: int) -> int:
+def padded_kernel_length(length: int) -> int:
     """Round up to a multiple of 16, so that vectorised loops have no remainder."""
     return (length + 15) // 16 * 16
 
@@ -81,7 +79,7 @@ def _outer_square(upper: Matrix, square: Matrix) -> None:
             square[b, a] = total
 
 
-def inverse(matrix: Matrix) -> Matrix | None:
+def positive_definite_inverse(matrix: Matrix) -> Matrix | None:
     """Return the inverse of a positive definite matrix; None if its Cholesky factorisation fails.
 
     The inverse is the product of a matrix with its transpose, so it is positive definite even if ``matrix`` is
@@ -93,38 +91,3 @@ def inverse(matrix: Matrix) -> Matrix | None:
     upper_triangular_inverse(root, work)
     _outer_square(work, found)
     return found
-
-
-@register_jitable
-def build_tournament(values: Floats) -> Integers:
-    """Build the tree over ``values`` (length: a power of two); entry 1, the root, is the index of the first minimum."""
-    size = len(values)
-    winners = np.empty(2 * size, dtype=np.int64)
-    for leaf in range(size):
-        winners[size + leaf] = leaf
-    for node in range(size - 1, 0, -1):
-        left, right = winners[2 * node], winners[2 * node + 1]
-        winners[node] = left if values[left] <= values[right] else right
-    return winners
-
-
-@register_jitable
-def update_tournament(winners: Integers, values: Floats, leaf: int) -> None:
-    """Update the tree in place after a change of ``values[leaf]``."""
-    node = (len(values) + leaf) // 2
-    while node > 0:
-        left, right = winners[2 * node], winners[2 * node + 1]
-        winners[node] = left if values[left] <= values[right] else right
-        node //= 2
-
-
-@register_jitable
-def padded_tournament(values: Floats) -> Floats:
-    """Pad ``values`` with infinities to a length that is a power of two."""
-    size = 1
-    while size < len(values):
-        size *= 2
-    result = np.full(size, np.inf)
-    for k in range(len(values)):
-        result[k] = values[k]
-    return result

@@ -27,7 +27,7 @@ from riskroute.core.text import described, shown
 from riskroute.core.validation import LARGEST, instance_of, real_number, validated_parameters
 from riskroute.learning.actions import Action, ActionSet, as_action
 from riskroute.learning.plan import LONGEST_HORIZON, Plan, Setting
-from riskroute.learning.state_checks import LARGEST_SPREAD, Check, check_state_field, restored_field
+from riskroute.learning.state_checks import LARGEST_SPREAD, Check, check_state_field, restored_state_field
 from riskroute.learning.tally import Tallies, Tally
 
 
@@ -289,7 +289,7 @@ class Policy(ABC):
         expected = {item.name for item in dataclasses.fields(cls) if item.init}
         if set(given) != expected:
             raise StateError(f"state parameters must be {sorted(expected)}, were {sorted(given)}")
-        policy = cls(**{name: restored_field(cls, name, value) for name, value in given.items()})
+        policy = cls(**{name: restored_state_field(cls, name, value) for name, value in given.items()})
         policy._prepare(Setting(actions=actions, **saved), _as_saved(state["random"]))
         fields = {item.name: item for item in dataclasses.fields(cls) if item.metadata.get("memory")}
         given = instance_of("memory", state["memory"], dict, "a dictionary")
@@ -297,7 +297,7 @@ class Policy(ABC):
             raise StateError(f"state memory must hold {sorted(fields)}, had {sorted(given)}")
         most = policy.remaining
         for name, item in fields.items():  # in declaration order: later checks need `played`
-            value = restored_field(cls, name, given[name])
+            value = restored_state_field(cls, name, given[name])
             if name == "played" and not 0 <= value <= most:
                 raise StateError(f"played must be from 0 to {most}, was {value}")
             check_state_field(name, value, policy, item.metadata["check"])

@@ -31,7 +31,7 @@ LARGEST_SPREAD = LARGEST**2 * LONGEST_HORIZON  # a larger sum of squared deviati
 Check = Callable[[str, Any, "Policy"], None]
 
 
-def restored_field(kind: type, name: str, plain: Any) -> Any:
+def restored_state_field(kind: type, name: str, plain: Any) -> Any:
     """Convert a plain value to the declared type of the field ``name`` of ``kind``."""
     check_finite_record(plain, name)
     return from_plain(_types(kind)[name], plain, name)

@@ -20,7 +20,7 @@ from typing import Any, ParamSpec, TypeVar
 import cloudpickle
 
 from riskroute.core.errors import StateError
-from riskroute.core.text import one_line_error
+from riskroute.core.text import one_line_text
 
 _Arguments = ParamSpec("_Arguments")
 _Value = TypeVar("_Value")
@@ -157,5 +157,5 @@ def _work(line: Connection, parent: int) -> None:
             try:
                 answer = "", pickle.loads(call)()
             except Exception as error:  # a router may raise anything
-                answer = one_line_error(error) or type(error).__name__, None
+                answer = one_line_text(error) or type(error).__name__, None
             line.send(answer)

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 
 from riskroute.core import errors
-from riskroute.core.text import one_line_error, shown
+from riskroute.core.text import one_line_text, shown
 from riskroute.live.children import Quotes
 from riskroute.live.decider import Decider
 from riskroute.live.learner import Learner
@@ -190,7 +190,7 @@ class TradingEngine:
             if self._term != term:  # another process may have written in between
                 raise errors.FencedError("another process held the lease meanwhile")
         except errors.StateError as error:
-            LOGGER.error("the lease was lost: %s", one_line_error(error))
+            LOGGER.error("the lease was lost: %s", one_line_text(error))
             self.ledger.fail(error)
 
     def _begin(self, state: TradingState, archive: OrderArchive, term: int) -> None:
@@ -581,7 +581,7 @@ class TradingEngine:
                     if learner is self.learner:
                         self._refitting = False
                         self._refit_not_before = self.monotonic() + self.pause_after_failed_refit
-                said, count = one_line_error(error) or type(error).__name__, len(learner.unlearned)
+                said, count = one_line_text(error) or type(error).__name__, len(learner.unlearned)
                 LOGGER.warning("a refit failed: %s; the last belief decides, and %d orders are unlearned", said, count)
             self.wake()
 

@@ -15,7 +15,7 @@ import msgspec
 
 from riskroute.core.errors import DataError, RiskrouteError, RouterError
 from riskroute.core.records import decode_record, encode_record
-from riskroute.core.text import one_line_error
+from riskroute.core.text import one_line_text
 from riskroute.core.validation import whole_number
 from riskroute.live.children import context_of, report_of
 from riskroute.live.market_history import public_from_market_history
@@ -76,7 +76,7 @@ def learn_quietly(router: Router, news: OrderOutcome | MarketObservedEvent, *, p
         if prepare:
             router.prepare()
     except Exception as error:  # a router may raise anything
-        return one_line_error(error) or type(error).__name__
+        return one_line_text(error) or type(error).__name__
     return ""
 
 
@@ -118,13 +118,13 @@ class Learner:
         try:
             plan = self.router.route(context)
         except Exception as error:  # a router may raise anything; trading continues
-            raise RouterError(f"{self.router.name} failed: {one_line_error(error) or type(error).__name__}") from error
+            raise RouterError(f"{self.router.name} failed: {one_line_text(error) or type(error).__name__}") from error
         if not isinstance(plan, Plan):
             raise RouterError(f"{self.router.name} returned no plan")
         try:
             return plain_plan(plan.checked(context))
         except Exception as error:  # an invalid plan may fail in any way
-            said = one_line_error(error) or type(error).__name__
+            said = one_line_text(error) or type(error).__name__
             raise RouterError(f"{self.router.name} returned a plan that cannot be executed: {said}") from error
 
     def greedy(self, order: ParentOrder) -> Plan | None:

@@ -12,7 +12,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 
 from riskroute.core.errors import LeaseError, StateError
-from riskroute.core.text import one_line_error
+from riskroute.core.text import one_line_text
 from riskroute.live.decider import Decider
 from riskroute.live.limits import Limits
 from riskroute.live.log.interface import Log, LogEntry, log_entries_of, public_log_message
@@ -221,7 +221,7 @@ class Ledger:
         if error is not None:
             with self.lock:
                 if self.failure is None:
-                    LOGGER.error("the log cannot be written: %s", one_line_error(error))
+                    LOGGER.error("the log cannot be written: %s", one_line_text(error))
                 self.fail(error)
         _answer_all(answers, written)
         if error is not None:
@@ -377,7 +377,7 @@ class LedgerOutbox:
                 self.gateways[order.place].send(order)
             except Exception as error:  # by its contract, a gateway that raises has not sent
                 with ledger.lock:
-                    ledger.record(WithheldEvent(at=ledger.clock(), child=order.id, reason=one_line_error(error)))
+                    ledger.record(WithheldEvent(at=ledger.clock(), child=order.id, reason=one_line_text(error)))
 
     def _cancel(self, order: ChildOrder) -> None:
         ledger, now = self._ledger, self._ledger.clock()

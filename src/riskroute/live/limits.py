@@ -10,9 +10,10 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 from riskroute.core.errors import InputError
-from riskroute.core.instrument import LARGEST_QUANTITY, Instrument, decimal_text, instrument_from_terms, valid_decimal
+from riskroute.core.instrument import LARGEST_QUANTITY, Instrument, instrument_from_terms
 from riskroute.core.records import Record
-from riskroute.core.text import shown
+from riskroute.core.text import decimal_text, shown
+from riskroute.core.validation import valid_decimal
 from riskroute.live.state.amounts import NANO, amount_scale, natural_amount
 from riskroute.live.state.orders import ChildOrder, ParentOrder, minimum_order_units
 from riskroute.live.state.quotes import VenueQuote, quoted_touch

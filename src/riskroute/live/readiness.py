@@ -12,7 +12,7 @@ from pathlib import Path
 
 from riskroute.core.errors import RiskrouteError
 from riskroute.core.instrument import instrument_terms
-from riskroute.core.runtime import machine_type, provenance_versions
+from riskroute.core.provenance import machine_type, provenance_versions
 from riskroute.live.config import LiveConfig
 from riskroute.live.http.requests import ExecutedChildRequest
 from riskroute.live.learner import Learner, learn_quietly

@@ -12,15 +12,14 @@ import polars
 
 from riskroute._version import __version__
 from riskroute.core.errors import DataError, InputError
-from riskroute.core.instrument import plain_number
 from riskroute.core.seeding import seed_stream
-from riskroute.core.text import TextTable
+from riskroute.core.text import TextTable, plain_number
 from riskroute.core.validation import instance_of, one_of, valid_list, whole_number
 from riskroute.market.clock import TimeWindow
 from riskroute.market.dark_pools import DarkPool, generated_dark_pools
 from riskroute.market.fitting import VenueFit, fit_venue
 from riskroute.market.order_profits import check_profit_quantities
-from riskroute.market.recordings import RecordingStore, common_instrument
+from riskroute.market.recordings import RecordingStore, recordings_instrument
 from riskroute.market.sampling import draw_sample_times
 from riskroute.market.scenarios import ScenarioSlot, ScenarioTables, ScenarioTerms
 from riskroute.routing.fees import FeeSchedule
@@ -140,7 +139,7 @@ def calibrate(
     for kind in orders:
         one_of("orders", kind, ORDERS)
     recordings = store.of_symbol(symbol, date, venues)
-    one, instrument = recordings[0], common_instrument(recordings)
+    one, instrument = recordings[0], recordings_instrument(recordings)
     given = valid_list("quantities", quantities, (int, float, Decimal), "numbers")
     units = [instrument.units(quantity, "quantities") for quantity in given]
     terms = ScenarioTerms(check_profit_quantities(units), side, fees, levels)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import re
 from dataclasses import dataclass
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -18,15 +17,6 @@ from riskroute.core.validation import valid_day, whole_number
 
 SECOND = 1_000_000_000  # nanoseconds
 YEARS = range(1970, 2262)  # whole years since the epoch whose nanoseconds fit into a signed 64-bit integer
-
-# Patterns of dates in file names, each with the groups that hold year, month and day. A match with two readings is
-# ambiguous if both are valid and they differ.
-_DATES: tuple[tuple[str, tuple[tuple[int, int, int], ...]], ...] = (
-    (r"^(\d{2})(\d{2})(\d{4})\.(?:NASDAQ|BX|PSX)_ITCH", ((3, 1, 2),)),
-    (r"^S(\d{2})(\d{2})(\d{2})-v50", ((3, 1, 2),)),
-    (r"(?<!\d)(\d{4})-?(\d{2})-?(\d{2})(?!\d)", ((1, 2, 3),)),
-    (r"(?<!\d)(\d{2})(\d{2})(\d{4})(?!\d)", ((3, 1, 2), (3, 2, 1))),
-)
 
 
 def check_clock_time(field: str, value: Any) -> None:
@@ -128,31 +118,3 @@ class TimeWindow:
         whole, rest = divmod(end - begin, self.buckets)
         step = np.arange(self.buckets + 1)
         return np.asarray(begin + step * whole + step * rest // self.buckets)
-
-
-def date_in_name(name: str) -> dt.date | None:
-    """Return the date in a file name, or None if there is none or it is ambiguous.
-
-    >>> [date_in_name(name) for name in ("12302019.NASDAQ_ITCH50.gz", "20190327.BX_ITCH_50", "S081321-v50.txt.gz")]
-    [datetime.date(2019, 12, 30), datetime.date(2019, 3, 27), datetime.date(2021, 8, 13)]
-    >>> date_in_name("books_10112012.bin"), date_in_name("20190327-20190329.bin")
-    (None, None)
-    """
-    for pattern, readings in _DATES:
-        days = {
-            day
-            for found in re.finditer(pattern, name)
-            for year, month, date in readings
-            if (day := _day(found[year], found[month], found[date])) is not None
-        }
-        if days:
-            return days.pop() if len(days) == 1 else None
-    return None
-
-
-def _day(year: str, month: str, day: str) -> dt.date | None:
-    full = int(year) + (2000 if len(year) == 2 else 0)
-    try:
-        return dt.date(full, int(month), int(day)) if full in YEARS else None
-    except ValueError:
-        return None

@@ -29,8 +29,8 @@ from riskroute.market.order_profits import (
     FeeRow,
     PassiveOrderProfit,
     check_profit_quantities,
-    taking_fees,
-    walk_book,
+    market_order_fees,
+    market_order_value,
 )
 from riskroute.market.sampling import SampledBooks
 from riskroute.routing.venue_models import VenueModel
@@ -132,10 +132,10 @@ class DarkPool:
         filled = np.minimum(asked, np.where(joinable, hidden.reshape(draws, buckets), 0).T[:, :, None])
         rest = asked - filled
         walked = (*books.side(other), rest.reshape(buckets, draws * len(asked)))
-        crossed = walk_book(*walked).reshape(rest.shape)
+        crossed = market_order_value(*walked).reshape(rest.shape)
         middle, half_spread = books.mid[:, None, None], (books.ask_px - books.bid_px)[:, :1, None] / 2
         earned = direction * (crossed - middle * rest) + self.improvement * half_spread * filled
-        earned -= self.fee * filled + taking_fees(*walked, taker_fee).reshape(rest.shape)
+        earned -= self.fee * filled + market_order_fees(*walked, taker_fee).reshape(rest.shape)
         shape = (draws * buckets, len(asked))
         profits = np.round(earned, DECIMALS).swapaxes(0, 1).reshape(shape)
         return PassiveOrderProfit(profits, filled.swapaxes(0, 1).reshape(shape))

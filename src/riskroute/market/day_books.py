@@ -23,12 +23,12 @@ from numba import njit
 
 from riskroute.core.arrays import Floats, Integers, Matrix, Stamps
 from riskroute.core.errors import DataError, InputError
-from riskroute.core.text import one_line_error
+from riskroute.core.text import one_line_text
 from riskroute.core.validation import exact_array, real_number, valid_list, whole_number
 from riskroute.market.clock import SECOND
 from riskroute.market.queue_fills import QueueEvents, QueueReplay
 from riskroute.market.queue_models import QueueTrades
-from riskroute.market.schema import LEVEL_FIELDS, table_depth
+from riskroute.market.schema import LEVEL_FIELDS, schema_depth
 
 _BOOK_ARRAYS = ("offsets", "stamps", "sequences", *LEVEL_FIELDS)
 
@@ -104,14 +104,14 @@ class DayBooks:
         if not tables:
             raise InputError("tables must have at least one venue, was empty")
         valid_list("tables", list(tables.values()), polars.DataFrame, "snapshot tables")
-        depth = max(table_depth(table) for table in tables.values())
+        depth = max(schema_depth(table) for table in tables.values())
         depth = min(depth, whole_number("levels", levels)) if levels is not None else depth
         offsets = np.cumsum([0, *(table.height for table in tables.values())])
         arrays: dict[str, Matrix] = {}
         for name in LEVEL_FIELDS:
             values = np.full((int(offsets[-1]), depth), np.nan if name.endswith("px") else 0.0)
             for v, table in enumerate(tables.values()):
-                for level in range(min(depth, table_depth(table))):
+                for level in range(min(depth, schema_depth(table))):
                     column = table[f"{name}_{level:02d}"].cast(polars.Float64)
                     filled = column.fill_null(float("nan") if name.endswith("px") else 0.0)
                     values[offsets[v] : offsets[v + 1], level] = filled.to_numpy()
@@ -262,7 +262,7 @@ class PreparedDayBooks:
                     f"{folder} must have format {cls.FORMAT}, has {record['format']!r}; prepare the day again"
                 )
         except (OSError, ValueError, KeyError, TypeError) as error:
-            text = one_line_error(error)
+            text = one_line_text(error)
             raise DataError(f"{folder} must hold a day prepared for backtests: {text}") from error
         return record
 
@@ -285,7 +285,7 @@ class PreparedDayBooks:
             hidden = {int(venue): _mapped(folder / f"hidden_{venue}.npy") for venue in record["hidden"]}
             queue = QueueReplay.of_flows(books, flows, rules, hidden, matched) if flows or matched else None
         except (OSError, EOFError, ValueError, KeyError, TypeError) as error:
-            text = one_line_error(error)
+            text = one_line_text(error)
             raise DataError(f"{folder} must hold a day prepared for backtests: {text}") from error
         return cls(books, queue)
 

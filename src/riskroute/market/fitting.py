@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from riskroute.core.arrays import Flags, Floats, Integers
 from riskroute.core.errors import DataError
-from riskroute.core.instrument import SHARES, Instrument, plain_number
+from riskroute.core.instrument import SHARES, Instrument
 from riskroute.core.records import to_plain
+from riskroute.core.text import plain_number
 from riskroute.routing.venue_models import VenueModel
 
 # A quantity is fitted only if this fraction of the books is deep enough: the deep books alone understate its cost.

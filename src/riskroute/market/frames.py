@@ -10,7 +10,7 @@ from typing import Any
 import polars
 
 from riskroute.core.errors import InputError
-from riskroute.core.text import one_line_error
+from riskroute.core.text import one_line_text
 from riskroute.core.validation import instance_of, valid_path
 from riskroute.market.importing import import_files
 from riskroute.market.readers.reading import ReadingOptions
@@ -66,7 +66,7 @@ def from_frame(
             try:
                 frame.write_parquet(file)
             except (polars.exceptions.PolarsError, TypeError) as error:
-                text = one_line_error(error)
+                text = one_line_text(error)
                 raise InputError(f"{name} must have columns of numbers, texts, times or lists: {text}") from error
         import_files(files, folder, chosen, max_crossed=max_crossed)
     return RecordingStore(folder)

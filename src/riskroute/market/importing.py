@@ -26,7 +26,7 @@ from riskroute.core.validation import (
     valid_path,
     whole_number,
 )
-from riskroute.market.readers.book_updates import UpdateReader
+from riskroute.market.readers.book_updates import BookUpdateReader
 from riskroute.market.readers.csv_files import GZIP, ZSTD, csv_file_errors, csv_members, unpacked_csv_file
 from riskroute.market.readers.databento import DatabentoReader
 from riskroute.market.readers.iex import IexReader
@@ -36,22 +36,22 @@ from riskroute.market.readers.reading import ReaderPart, ReadingOptions
 from riskroute.market.readers.table import TableReader
 from riskroute.market.readers.taq import TaqReader
 from riskroute.market.readers.ticks import TickReader
-from riskroute.market.readers.trade_tables import TradeReader, table_kind
-from riskroute.market.recordings import EVENTS, SNAPSHOTS, Recording, RecordingStore, RecordingWriter, Steps
+from riskroute.market.readers.trade_tables import TradeReader, trade_table_kind
+from riskroute.market.recordings import EVENTS, SNAPSHOTS, Recording, RecordingSteps, RecordingStore, RecordingWriter
 from riskroute.market.session_cut import SessionCut
 from riskroute.market.synthetic.generate import DEFAULT_SYMBOLS, generate_market
 
 # Readers of files with other time zones also have ``zone``, those of fractional sizes ``fractional``, and those of US
 # equities or possibly other assets ``us_equity``.
 _KINDS = (
-    *(ItchReader, LobsterReader, TickReader, UpdateReader, DatabentoReader, TaqReader, IexReader, TableReader),
+    *(ItchReader, LobsterReader, TickReader, BookUpdateReader, DatabentoReader, TaqReader, IexReader, TableReader),
     TradeReader,
 )
 _Reader = (
     ItchReader
     | LobsterReader
     | TickReader
-    | UpdateReader
+    | BookUpdateReader
     | DatabentoReader
     | TaqReader
     | IexReader
@@ -165,10 +165,10 @@ def _detect_format(path: Path, options: ReadingOptions | None = None) -> str:
     if content.what == "a Parquet table" and not content.packing:
         if claimed != "table":
             raise DataError(f"{path} is a Parquet table; rename it so that it ends in .parquet")
-        return table_kind(path, options.columns) or TableReader.name
+        return trade_table_kind(path, options.columns) or TableReader.name
     if content.what.startswith("a network capture") and IexReader.recognises(path):
         return "iex"
-    if UpdateReader.recognises(path):
+    if BookUpdateReader.recognises(path):
         return "deltas"
     if claimed or not (content.what in ("a zip archive", "text") or (content.unknown and text_name)):
         # A damaged file in a folder must not be skipped silently; a file without market data may be.
@@ -183,7 +183,7 @@ def _detect_format(path: Path, options: ReadingOptions | None = None) -> str:
         raise NoBooksError(f"{path} must be an archive of CSV files, has none")
     named = LobsterReader, TickReader, TaqReader, DatabentoReader
     found = next((kind.name for kind in named if kind.recognises(path)), "")
-    return found or (len(csv_members(path)) == 1 and table_kind(path, options.columns)) or TableReader.name
+    return found or (len(csv_members(path)) == 1 and trade_table_kind(path, options.columns)) or TableReader.name
 
 
 def import_files(
@@ -275,7 +275,7 @@ def _readers(
                 trades.append(path)
                 continue
             if found == "deltas":
-                reader: _Reader = UpdateReader(path, options, files, opened)
+                reader: _Reader = BookUpdateReader(path, options, files, opened)
             else:
                 reader = LobsterReader(path, options, files) if found == "lobster" else READERS[found](path, options)
         except NoBooksError as error:
@@ -284,7 +284,7 @@ def _readers(
             if skipped is not None:
                 skipped(path, str(error))
             continue
-        read |= reader.files if isinstance(reader, LobsterReader | UpdateReader) else {path}
+        read |= reader.files if isinstance(reader, LobsterReader | BookUpdateReader) else {path}
         zones.add(getattr(reader, "zone", TRADING_ZONE))
         count += 1
         yield reader
@@ -347,7 +347,7 @@ class _BookImport:
             SessionCut(self.instrument, options.date, options.start, options.end) for _ in range(2)
         )
         self._traded: set[dt.date] = set()  # days with trades of another file
-        self._steps = Steps()
+        self._steps = RecordingSteps()
         self._open: dict[str, RecordingWriter] = {}  # by table, the recording to which rows were added last
         self._waiting: Counter[str] = Counter()  # counted in the next recording with snapshots
 
@@ -421,7 +421,7 @@ class _BookImport:
             expected = f"dated {_FIRST_DAY} or later, was {day}: are its times in another unit?"
             raise DataError(f"{reader.source} must be {expected}")
         if key not in self.writers:
-            files = [one.name for one in sorted(reader.files)] if isinstance(reader, UpdateReader) else []
+            files = [one.name for one in sorted(reader.files)] if isinstance(reader, BookUpdateReader) else []
             source = ", ".join(files) or str(reader.source.name)
             one = Recording(self.venue, self.symbol, day, reader.depth, source, reader.name)
             one.fractional, one.derived, one.instrument = hasattr(reader, "fractional"), self.derived, self.instrument
@@ -553,9 +553,12 @@ def _judge(reader: _Reader, books: Sequence[_BookImport], limits: dict[str, floa
         where = f"{reader.source} ({one.venue} {one.symbol})"
         for name, (share, some, of, what) in faults.items():
             if share > limits[name]:
+                # before the opening and in auctions books are crossed on purpose
+                declare = name == "crossed" and not one.instrument.hours
+                advice = "; an instrument with hours leaves out those outside its session" if declare else ""
                 raise DataError(
                     f"{where} must have at most {limits[name]:.1%} {what}, was {share:.1%} ({some:,} of {of:,}); "
-                    f"max_{name} = {_above(share)} imports it anyway"
+                    f"max_{name} = {_above(share)} imports it anyway{advice}"
                 )
         # A few crossed snapshots may be in force for hours.
         longest, share = one.notes.get("longest_crossed", 0.0), one.notes.get("crossed_time_share", 0.0)

@@ -18,7 +18,7 @@ from riskroute.core.text import shown
 from riskroute.core.validation import whole_number
 from riskroute.market.price_keys import price_keys
 from riskroute.market.queue_fills import queue_bucket_fills
-from riskroute.market.sampling import SampledBooks, SampleTimes, closest_rows, last_rows, sample_books
+from riskroute.market.sampling import SampledBooks, SampleTimes, sample_books, sample_closest_rows, sample_last_rows
 
 FeeRow = tuple[float, float]  # fee per share, and as a fraction of the price
 DECIMALS = 9  # decimal places of profits in dollars; further digits are rounding errors of large sums
@@ -36,13 +36,13 @@ def check_profit_quantities(values: Sequence[int] | Integers) -> Integers:
     return np.array(quantities, dtype=np.int64)
 
 
-def walk_book(prices: Floats, sizes: Floats, quantities: Integers) -> Floats:
+def market_order_value(prices: Floats, sizes: Floats, quantities: Integers) -> Floats:
     """Return the value traded, ``(B, Q)``, when ``quantities`` take books of ``prices`` and ``sizes (B, levels)``.
 
     ``quantities`` are ``(Q,)`` for all books, or ``(B, Q)``. Each level is exhausted before the next. The value is NaN
     where a book holds too few shares: an order is never filled in part.
 
-    >>> walk_book(np.array([[10.0, 9.0]]), np.array([[2.0, 1.0]]), np.array([1, 3, 4])).tolist()
+    >>> market_order_value(np.array([[10.0, 9.0]]), np.array([[2.0, 1.0]]), np.array([1, 3, 4])).tolist()
     [[10.0, 29.0, nan]]
     """
     there, priced = np.where(np.isnan(prices), 0.0, sizes), np.nan_to_num(prices)
@@ -57,10 +57,10 @@ def walk_book(prices: Floats, sizes: Floats, quantities: Integers) -> Floats:
     return np.where(there.sum(axis=1, keepdims=True) >= quantities, money, np.nan)
 
 
-def taking_fees(prices: Floats, sizes: Floats, quantities: Integers, fee: FeeRow) -> Floats:
-    """Return the fees of walking books like `walk_book`, ``(B, Q)``."""
+def market_order_fees(prices: Floats, sizes: Floats, quantities: Integers, fee: FeeRow) -> Floats:
+    """Return the fees of walking books like `market_order_value`, ``(B, Q)``."""
     fees: Floats = np.asarray(fee[0] * quantities, dtype=np.float64)
-    return fees + fee[1] * walk_book(np.abs(prices), sizes, quantities) if fee[1] else fees
+    return fees + fee[1] * market_order_value(np.abs(prices), sizes, quantities) if fee[1] else fees
 
 
 def market_profits(books: SampledBooks, quantities: Integers, side: str = "sell", fee: FeeRow = (0.0, 0.0)) -> Floats:
@@ -69,9 +69,9 @@ def market_profits(books: SampledBooks, quantities: Integers, side: str = "sell"
     A sell order takes bids, a buy order asks. Both are worse than the mid, so profits before rebates are negative.
     """
     prices, sizes = books.side("bid" if side == "sell" else "ask")
-    money, fair = walk_book(prices, sizes, quantities), books.mid[:, None] * quantities
+    money, fair = market_order_value(prices, sizes, quantities), books.mid[:, None] * quantities
     profits = np.round(money - fair if side == "sell" else fair - money, DECIMALS)
-    return np.asarray(profits - taking_fees(prices, sizes, quantities, fee))
+    return np.asarray(profits - market_order_fees(prices, sizes, quantities, fee))
 
 
 def extrapolated_market_profits(
@@ -150,9 +150,9 @@ def limit_profits(
     asked = np.asarray(quantities)
     own, other, direction = ("ask", "bid", 1) if side == "sell" else ("bid", "ask", -1)
 
-    rows = closest_rows(snapshots, sample_times)
+    rows = sample_closest_rows(snapshots, sample_times)
     book = sample_books(snapshots, rows, levels=1)
-    last = sample_books(snapshots, last_rows(snapshots, sample_times), levels=levels)
+    last = sample_books(snapshots, sample_last_rows(snapshots, sample_times), levels=levels)
     sequences = np.full(len(rows), -1)
     sequences[rows >= 0] = snapshots["sequence"].cast(polars.Int64).to_numpy()[rows[rows >= 0]]
     limits, shown = (values[:, 0] for values in book.side(own))
@@ -165,7 +165,7 @@ def limit_profits(
     prices, sizes = last.side(other)
     # Orders of the other side that are at least as good as the limit have already traded with the resting order.
     sizes = np.where(price_keys(prices, direction) >= coded[:, None], 0.0, sizes)
-    earned = filled * (limits[:, None] - middle) + walk_book(prices, sizes, rest) - middle * rest
+    earned = filled * (limits[:, None] - middle) + market_order_value(prices, sizes, rest) - middle * rest
     maker = maker_fee[0] + maker_fee[1] * np.abs(limits[:, None])
-    profits = direction * earned - maker * filled - taking_fees(prices, sizes, rest, taker_fee)
+    profits = direction * earned - maker * filled - market_order_fees(prices, sizes, rest, taker_fee)
     return PassiveOrderProfit(np.round(profits, DECIMALS), filled)

@@ -26,10 +26,10 @@ from riskroute.market.queue_models import (
     QueueModel,
     QueueSide,
     QueueTrades,
-    displayed_before,
-    follow_queue,
-    match_queue_trades,
-    queue_side,
+    follow_queue_model,
+    match_queue_model_trades,
+    queue_model_displayed,
+    queue_model_side,
 )
 from riskroute.market.schema import EVENT_SCHEMA
 
@@ -204,7 +204,7 @@ def _coded_events(events: polars.DataFrame, direction: int, end: int) -> polars.
             raise DataError(f"events must be sorted by {name}")
     parts = events["size"].filter(events["size"] % 1 != 0)
     if len(parts):
-        raise DataError(f"sizes of events must be whole numbers of units, was {parts[0]}; use `unit_table`")
+        raise DataError(f"sizes of events must be whole numbers of units, was {parts[0]}; use `recording_in_units`")
     codes = polars.Enum(["A", "C", "F", "M", "arrive", "T"])  # in the order of ACTION
     coded = events.select(
         polars.col("ts_event").cast(polars.Int64).alias("stamp"),
@@ -270,7 +270,7 @@ def _as_public_trades(books: DayBooks, venue: int, direction: int, trades: Queue
     begins[1:] = (np.diff(stamps) != 0) | (np.diff(prices) != 0)
     starts = np.flatnonzero(begins)
     totals = np.add.reduceat(sizes, starts) if len(starts) else sizes
-    shown = displayed_before(queue_side(books, venue, direction), rows[starts], prices[starts])
+    shown = queue_model_displayed(queue_model_side(books, venue, direction), rows[starts], prices[starts])
     return _PublicTrades(stamps[starts], totals.astype(np.int64), shown)
 
 
@@ -305,7 +305,9 @@ def _queue_trades(books: DayBooks, venue: int, direction: int, events: polars.Da
     some = np.flatnonzero(ours | unknown)
     near = _near_side(books, venue, direction, stamps[some], prices[some])
     some = some[ours[some] | near]
-    return match_queue_trades(queue_side(books, venue, direction), stamps[some], direction * prices[some], sizes[some])
+    return match_queue_model_trades(
+        queue_model_side(books, venue, direction), stamps[some], direction * prices[some], sizes[some]
+    )
 
 
 class QueueReplay:
@@ -481,8 +483,10 @@ class QueueReplay:
         assert self.model is not None  # `_joined` finds no queue without a model
         key = venue, -sign
         if key not in self._sides:
-            self._sides[key] = queue_side(self.books, *key)
-        return follow_queue(self._sides[key], self.matched[venue, sign], self.model, row, begin, end, price, shares)
+            self._sides[key] = queue_model_side(self.books, *key)
+        return follow_queue_model(
+            self._sides[key], self.matched[venue, sign], self.model, row, begin, end, price, shares
+        )
 
     def _joined(self, venue: int, sign: int, begin: int) -> tuple[float, int, int, int] | None:
         """Return price, its key, row of the last snapshot and size of the queue that an order joins; None without."""

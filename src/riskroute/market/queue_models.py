@@ -4,8 +4,8 @@ Depth shows how much a queue shrinks, not which orders left it. Trades take the 
 cancellations, and a `QueueModel` places them ahead of our order or behind it. If trades and depth are complete, the
 true position lies between those of the models ``pessimistic`` and ``optimistic``.
 
-Trades and depth often come from different feeds, whose times are close but not equal. `match_queue_trades` assigns
-every trade to the snapshots that reflect it, so that no traded share is taken for a cancellation as well.
+Trades and depth often come from different feeds, whose times are close but not equal. `match_queue_model_trades`
+assigns every trade to the snapshots that reflect it, so that no traded share is taken for a cancellation as well.
 
 Literature: E. Rigtorp, "Estimating order queue position" (2013), proposes the probability that a cancellation is ahead
 as a function of the shares ahead and behind; the documentation of hftbacktest compares several such functions.
@@ -90,7 +90,7 @@ class QueueSide(NamedTuple):
     direction: int
 
 
-def queue_side(books: DayBooks, venue: int, direction: int) -> QueueSide:
+def queue_model_side(books: DayBooks, venue: int, direction: int) -> QueueSide:
     """Return the asks (``direction`` 1) or the bids (-1) of a venue as our side, for the functions below."""
     first, last = int(books.offsets[venue]), int(books.offsets[venue + 1])
     asks, bids = (books.ask_px, books.ask_sz), (books.bid_px, books.bid_sz)
@@ -99,7 +99,7 @@ def queue_side(books: DayBooks, venue: int, direction: int) -> QueueSide:
     return QueueSide(books.stamps, *ours, *theirs, depth, other_depth, first, last, direction)
 
 
-def match_queue_trades(
+def match_queue_model_trades(
     side: QueueSide, stamps: Stamps, prices: Integers, sizes: Integers, *, apart: int = _MATCHED
 ) -> QueueTrades:
     """Assign trades to the snapshots that reflect them, price by price and earliest first.
@@ -116,12 +116,12 @@ def match_queue_trades(
     return QueueTrades(*(np.ascontiguousarray(column[ranked]) for column in found))
 
 
-def displayed_before(side: QueueSide, rows: Integers, prices: Integers) -> Integers:
+def queue_model_displayed(side: QueueSide, rows: Integers, prices: Integers) -> Integers:
     """Return the shares displayed at each price in the snapshot before each row; 0 if it does not show the price."""
     return np.asarray(_displayed_before(side, rows, prices))
 
 
-def follow_queue(
+def follow_queue_model(
     side: QueueSide,
     trades: QueueTrades,
     model: QueueModel,

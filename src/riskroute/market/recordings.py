@@ -30,13 +30,11 @@ from riskroute.core.instrument import (
     SHARES,
     TRADING_ZONE,
     Instrument,
-    decimal_step,
-    decimal_text,
     instrument_from_plain,
+    instrument_step,
     named_after_symbol,
-    valid_decimal,
 )
-from riskroute.core.text import one_line_error
+from riskroute.core.text import decimal_text, one_line_text
 from riskroute.core.validation import (
     LONGEST_SYMBOL,
     LONGEST_VENUE,
@@ -45,6 +43,7 @@ from riskroute.core.validation import (
     instance_of,
     one_of,
     valid_day,
+    valid_decimal,
     valid_list,
     valid_path,
     whole_number,
@@ -253,7 +252,7 @@ class _BookWatch:
         return found
 
 
-class Steps:
+class RecordingSteps:
     """Derives the unit and the tick of an instrument from the sizes and prices of its snapshots."""
 
     def __init__(self) -> None:
@@ -263,9 +262,9 @@ class Steps:
         """Add the sizes and prices of snapshots."""
         sizes = [name for name, kind in frame.schema.items() if "_sz_" in name and kind.is_float()]
         if sizes:
-            self._unit = decimal_step(frame.select(sizes).to_numpy(), largest=self._unit)
+            self._unit = instrument_step(frame.select(sizes).to_numpy(), largest=self._unit)
         prices = np.unique(frame.select(polars.selectors.contains("_px_")).to_numpy())
-        digits = decimal_step(prices, largest=self._digits)
+        digits = instrument_step(prices, largest=self._digits)
         self._tick *= int(self._digits / digits)
         self._digits = digits
         counts = np.rint(np.abs(prices[np.isfinite(prices)]) / float(digits)).astype(np.int64)
@@ -327,11 +326,11 @@ class RecordingWriter:
     Recordings of one book on several days share ``steps``, so that they have the same derived unit and tick.
     """
 
-    def __init__(self, folder: Path, recording: Recording, steps: Steps | None = None) -> None:
+    def __init__(self, folder: Path, recording: Recording, steps: RecordingSteps | None = None) -> None:
         self.folder, self.recording = folder, recording
         self._writers: dict[str, _ParquetStream] = {}
         self._watch = _BookWatch(*recording.instrument.active_session(recording.date))
-        self._steps = Steps() if steps is None else steps
+        self._steps = RecordingSteps() if steps is None else steps
         self.source = recording.source  # the current file, for errors
         self._sources = [recording.source]
         self._new: set[str] = set()  # tables to which the latest file has added nothing yet
@@ -458,7 +457,7 @@ class RecordingWriter:
         try:
             yield
         except OSError as error:
-            where, text = str(self.folder), error.strerror or one_line_error(error)
+            where, text = str(self.folder), error.strerror or one_line_text(error)
             raise InputError(f"out must be a writable folder, was {where!r}: {text}") from error
 
 
@@ -578,7 +577,7 @@ def comparable_recordings(symbol: str, recordings: Sequence[Recording]) -> None:
             raise DataError(f"expected recordings of {symbol} with the same {name}, got {some}; declare the instrument")
 
 
-def common_instrument(recordings: Sequence[Recording]) -> Instrument:
+def recordings_instrument(recordings: Sequence[Recording]) -> Instrument:
     """Return the common instrument of comparable recordings.
 
     It has the smallest unit and tick, the largest lot, and order protection only if every recording has it.
@@ -589,11 +588,11 @@ def common_instrument(recordings: Sequence[Recording]) -> Instrument:
     return replace(unprotected, unit=unit, tick=tick, lot=max(one.lot or one.unit for one in some))
 
 
-def unit_table(table: polars.DataFrame, instrument: Instrument) -> polars.DataFrame:
+def recording_in_units(table: polars.DataFrame, instrument: Instrument) -> polars.DataFrame:
     """Return a table of snapshots or events with sizes in units.
 
     >>> table = polars.DataFrame({"bid_px_00": [60_000.0], "bid_sz_00": [0.25]})
-    >>> unit_table(table, Instrument(unit="0.01")).row(0)
+    >>> recording_in_units(table, Instrument(unit="0.01")).row(0)
     (60000.0, 25.0)
     """
     unit = instrument.unit_size
@@ -623,7 +622,7 @@ def _collect(path: Path, query: polars.LazyFrame) -> polars.DataFrame:
     try:
         return query.collect(engine="streaming")
     except (OSError, polars.exceptions.PolarsError) as error:
-        text = one_line_error(error)
+        text = one_line_text(error)
         raise DataError(f"{path} must be a table written by `riskroute market import`: {text}") from error
 
 
@@ -647,7 +646,7 @@ def _read_record(path: Path) -> Recording:
             if type(fields.get(name, value)) is not type(value) and name not in ("date", "instrument"):
                 raise TypeError(f"{name} must be of type {type(value).__name__}, was {fields[name]!r}")  # noqa: TRY301
     except (OSError, ValueError, TypeError, KeyError, DataError) as error:
-        fault = f"{error} is missing" if isinstance(error, KeyError) else one_line_error(error)
+        fault = f"{error} is missing" if isinstance(error, KeyError) else one_line_text(error)
         expected = "a record written by `riskroute market import`"
         raise DataError(f"{path} must be {expected}: {fault}; import the data again") from error
     return one

@@ -16,7 +16,7 @@ from riskroute.core.instrument import SHARES, Instrument
 from riskroute.core.seeding import seed_stream
 from riskroute.core.validation import whole_number
 from riskroute.market.clock import TimeWindow
-from riskroute.market.schema import table_depth
+from riskroute.market.schema import schema_depth
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class SampledBooks:
         return (self.bid_px, self.bid_sz) if name == "bid" else (self.ask_px, self.ask_sz)
 
 
-def closest_rows(snapshots: polars.DataFrame, sample_times: SampleTimes) -> Stamps:
+def sample_closest_rows(snapshots: polars.DataFrame, sample_times: SampleTimes) -> Stamps:
     """Return the row of the snapshot closest to each bucket's sample time, ``(B,)``; ties go to the later one.
 
     -1 marks a bucket without a snapshot.
@@ -80,12 +80,14 @@ def closest_rows(snapshots: polars.DataFrame, sample_times: SampleTimes) -> Stam
     return rows
 
 
-def closest_books(snapshots: polars.DataFrame, sample_times: SampleTimes, *, levels: int | None = None) -> SampledBooks:
-    """Return the snapshot closest to each bucket's sample time, as `closest_rows` selects it."""
-    return sample_books(snapshots, closest_rows(snapshots, sample_times), levels=levels)
+def sample_closest_books(
+    snapshots: polars.DataFrame, sample_times: SampleTimes, *, levels: int | None = None
+) -> SampledBooks:
+    """Return the snapshot closest to each bucket's sample time, as `sample_closest_rows` selects it."""
+    return sample_books(snapshots, sample_closest_rows(snapshots, sample_times), levels=levels)
 
 
-def last_rows(snapshots: polars.DataFrame, sample_times: SampleTimes) -> Stamps:
+def sample_last_rows(snapshots: polars.DataFrame, sample_times: SampleTimes) -> Stamps:
     """Return the row of the last snapshot of each bucket, ``(B,)``, -1 if the bucket has none."""
     stamps = snapshots["ts_event"].cast(polars.Int64).to_numpy()
     first, last = _spans(stamps, sample_times)
@@ -94,7 +96,7 @@ def last_rows(snapshots: polars.DataFrame, sample_times: SampleTimes) -> Stamps:
 
 def sample_books(snapshots: polars.DataFrame, rows: Stamps, *, levels: int | None = None) -> SampledBooks:
     """Return the snapshots at ``rows`` of a table, with at most ``levels`` levels; row -1 is an empty book."""
-    depth = table_depth(snapshots)
+    depth = schema_depth(snapshots)
     if levels is not None:
         depth = min(depth, whole_number("levels", levels))
     found = rows >= 0

@@ -31,8 +31,14 @@ from riskroute.market.clock import TimeWindow
 from riskroute.market.dark_pools import DarkPool
 from riskroute.market.fitting import VenueFit, fit_venue
 from riskroute.market.order_profits import FeeRow, extrapolated_market_profits, limit_profits, market_profits
-from riskroute.market.recordings import Recording, RecordingStore, common_instrument, unit_table
-from riskroute.market.sampling import SampleTimes, closest_books, closest_rows, draw_sample_times, last_rows
+from riskroute.market.recordings import Recording, RecordingStore, recording_in_units, recordings_instrument
+from riskroute.market.sampling import (
+    SampleTimes,
+    draw_sample_times,
+    sample_closest_books,
+    sample_closest_rows,
+    sample_last_rows,
+)
 from riskroute.market.schema import MOST_LEVELS
 from riskroute.routing.fees import FeeSchedule
 from riskroute.routing.shared_books import SharedBook
@@ -114,15 +120,15 @@ class ScenarioTables:
         self.store, self.recording, self.instrument = store, recording, instrument or recording.instrument
         edges = window.edges(recording.date, recording.instrument)
         times = store.times(recording, int(edges[0]), int(edges[-1]))
-        rows = np.concatenate([find(times, some) for some in drawn for find in (closest_rows, last_rows)])
+        rows = np.concatenate([find(times, some) for some in drawn for find in (sample_closest_rows, sample_last_rows)])
         stamps = times["ts_event"].cast(polars.Int64).to_numpy()
         found = store.snapshots_at(recording, stamps[rows[rows >= 0]])
-        self.snapshots = unit_table(found, self.instrument)
+        self.snapshots = recording_in_units(found, self.instrument)
 
     @cached_property
     def events(self) -> polars.DataFrame:
         """Events of the whole day, since orders in the queue may be hours old."""
-        return unit_table(self.store.events(self.recording), self.instrument)
+        return recording_in_units(self.store.events(self.recording), self.instrument)
 
     def outcome(
         self, slot: ScenarioSlot, sample_times: SampleTimes, terms: ScenarioTerms, *, seed: int = 0, draws: int = 1
@@ -133,7 +139,7 @@ class ScenarioTables:
         """
         name, quantities, side = self.recording.venue, terms.quantities, terms.side
         taker, maker = self._fees(terms)
-        books = closest_books(self.snapshots, sample_times, levels=terms.levels)
+        books = sample_closest_books(self.snapshots, sample_times, levels=terms.levels)
         crossed = np.zeros((len(books.stamps), len(quantities)), dtype=np.int64)
         if slot.pool is not None:
             pool = replace(slot.pool, fee=slot.pool.fee / float(self.instrument.multiplier))
@@ -158,7 +164,7 @@ class ScenarioTables:
 
     def crossing(self, sample_times: SampleTimes, terms: ScenarioTerms) -> Floats:
         """Return the profit ``(B, Q)`` of crossing the book at one time per bucket, extrapolated beyond its levels."""
-        books = closest_books(self.snapshots, sample_times, levels=terms.levels)
+        books = sample_closest_books(self.snapshots, sample_times, levels=terms.levels)
         profits = extrapolated_market_profits(books, terms.quantities, terms.side, self._fees(terms)[0])
         return profits * self.instrument.value
 
@@ -328,7 +334,7 @@ def draw_scenarios(
     stream = f"Window(start={window.start!r}, end={window.end!r}, buckets={window.buckets})"  # must never change
     hidden = [int(seed_stream(seed, "hidden", stream, k).generate_state(1)[0]) for k in range(repeats)]
     names = dict.fromkeys(slot.venue for slot in slots)
-    instrument = common_instrument(list(recordings.values()))
+    instrument = recordings_instrument(list(recordings.values()))
     venues = {name: ScenarioTables(store, recordings[name], window, drawn, instrument) for name in names}
     profits, crossed, depths = [], [], []
     for slot in slots:
@@ -345,7 +351,9 @@ def draw_scenarios(
             rests = np.stack([crossed[k] for k in takers])
             shared.append(SharedBook(takers, crossing, rests, depths[takers[0]]))
     table = np.stack([_from_nothing(one) for one in profits])
-    mids = [closest_books(venues[slots[0].venue].snapshots, sample_times, levels=1).mid for sample_times in drawn]
+    mids = [
+        sample_closest_books(venues[slots[0].venue].snapshots, sample_times, levels=1).mid for sample_times in drawn
+    ]
     if not np.isfinite(table[:, :, 1]).any():
         where = f"of {symbol} at {', '.join(venues)} from {window.start} to {window.end}"
         raise DataError(f"no snapshots {where}; choose hours with recorded snapshots")

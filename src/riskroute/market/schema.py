@@ -72,7 +72,7 @@ def keep_schema_levels(frame: polars.DataFrame, depth: int) -> polars.DataFrame:
     return frame.with_columns(deeper.alias("deeper")).drop(beyond)
 
 
-def table_depth(frame: polars.DataFrame) -> int:
+def schema_depth(frame: polars.DataFrame) -> int:
     """Return the number of levels per side of a snapshot table."""
     depth = sum(name.startswith("bid_px_") for name in frame.columns)
     if not depth or set(level_columns(depth)) - set(frame.columns):

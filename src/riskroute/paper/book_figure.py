@@ -12,14 +12,14 @@ import polars
 
 from riskroute.core.errors import DataError
 from riskroute.core.files import write_json, write_whole
-from riskroute.core.runtime import provenance_versions
+from riskroute.core.provenance import provenance_versions
 from riskroute.core.validation import one_of
 from riskroute.market.calibration import Calibration, calibrate
 from riskroute.market.clock import SECOND, TimeWindow, zone_label
 from riskroute.market.fitting import VenueFit
 from riskroute.market.importing import ImportedBooks
-from riskroute.market.order_profits import walk_book
-from riskroute.market.sampling import closest_books, draw_sample_times, sample_books
+from riskroute.market.order_profits import market_order_value
+from riskroute.market.sampling import draw_sample_times, sample_books, sample_closest_books
 from riskroute.paper.figures import plot_fits, plot_sampling
 from riskroute.routing.instances import PAPER_VENUES
 from riskroute.routing.venue_models import venue_model_table
@@ -126,7 +126,7 @@ def _figure3(data: ImportedBooks, seed: int) -> _Made:
     venues, rows = {}, []
     for one in recordings:
         snapshots = data.store.snapshots(one, begin, end)
-        books = closest_books(snapshots, sample_times, levels=1)
+        books = sample_closest_books(snapshots, sample_times, levels=1)
         shown = books.found[:_BUCKETS]
         stamps, mids = books.stamps[:_BUCKETS][shown], books.mid[:_BUCKETS][shown]
         course = _course(snapshots, begin, minutes)
@@ -169,7 +169,7 @@ def _walked(data: ImportedBooks, time: int, begin: int, end: int) -> dict[str, A
     prices, sizes = book.bid_px[0], book.bid_sz[0]
     shares = int(0.7 * sizes.sum())  # enough to walk most levels
     taken = np.clip(shares - (sizes.cumsum() - sizes), 0, sizes)
-    money = float(walk_book(book.bid_px, book.bid_sz, np.array([shares]))[0, 0])
+    money = float(market_order_value(book.bid_px, book.bid_sz, np.array([shares]))[0, 0])
     mid = float(book.mid[0])
     return {
         "venue": recording.venue,

@@ -13,7 +13,7 @@ import numpy as np
 from riskroute.core.arrays import Floats, Integers
 from riskroute.core.errors import InputError
 from riskroute.core.files import write_json
-from riskroute.core.runtime import provenance_versions
+from riskroute.core.provenance import provenance_versions
 from riskroute.core.seeding import seed_stream
 from riskroute.core.text import TextTable
 from riskroute.core.validation import one_of, whole_number

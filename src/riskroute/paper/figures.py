@@ -12,10 +12,10 @@ import numpy as np
 from riskroute.core.errors import InputError
 from riskroute.core.files import write_whole
 from riskroute.core.instrument import SHARES, Instrument
-from riskroute.core.results import SimulationResult
 from riskroute.core.runtime import require_extra
 from riskroute.core.text import shown
 from riskroute.core.validation import instance_of, one_of, valid_path
+from riskroute.simulation.results import SimulationResult
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

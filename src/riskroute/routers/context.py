@@ -16,13 +16,12 @@ from riskroute.core.instrument import (
     REG_NMS,
     SHARES,
     Instrument,
-    decimal_step,
     instrument_from_plain,
+    instrument_step,
     named_after_symbol,
-    plain_number,
 )
 from riskroute.core.runtime import cached
-from riskroute.core.text import shown
+from riskroute.core.text import plain_number, shown
 from riskroute.core.validation import (
     LONGEST_VENUE,
     SIDES,
@@ -268,7 +267,7 @@ class Context:
 
     @cached
     def sweep_cost(self) -> float:
-        """Cost of sweeping the whole order from the displayed books, fees without limits per order included."""
+        """Cost of sweeping the whole order from the displayed books, with fees but no minimum or maximum fees."""
         prices, sizes = self.books.side("ask" if self.sign > 0 else "bid")
         mid = real_number("mid", self.mid)
         return sweep_cost(
@@ -410,9 +409,9 @@ def _instrument(values: dict[str, Any], read: list[dict[str, Any]], quantity: An
     fields |= {name: values.pop(name) for name in _INSTRUMENT_FIELDS if values.get(name) is not None}
     levels = np.array([level for one in read for side in ("bids", "asks") for level in one[side]]).reshape(-1, 2)
     wanted = [float(quantity)] if isinstance(quantity, int | float) else []
-    named = bool({"quantity", "currency", "unit"} & set(fields)) or decimal_step(levels[:, 1]) == 1
-    fields.setdefault("unit", decimal_step([*levels[:, 1], *wanted]))
-    fields.setdefault("tick", min(decimal_step(levels[:, 0]), Instrument.tick))
+    named = bool({"quantity", "currency", "unit"} & set(fields)) or instrument_step(levels[:, 1]) == 1
+    fields.setdefault("unit", instrument_step([*levels[:, 1], *wanted]))
+    fields.setdefault("tick", min(instrument_step(levels[:, 0]), Instrument.tick))
     found = instrument_from_plain(fields.pop("symbol", ""), fields)
     return found if named else named_after_symbol(found)  # fractions are not of shares
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from riskroute.core.instrument import natural_text, plain_number
+from riskroute.core.text import natural_text, plain_number
 from riskroute.core.validation import instance_of
 from riskroute.routers.context import Context
 from riskroute.routers.plan import Plan

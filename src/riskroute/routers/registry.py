@@ -18,7 +18,7 @@ from typing import Any
 import cloudpickle
 
 from riskroute.core.errors import InputError, RiskrouteError, StateError
-from riskroute.core.text import described, one_line_error, shown
+from riskroute.core.text import described, one_line_text, shown
 from riskroute.learning.policies.baselines import Oracle
 from riskroute.learning.registry import POLICIES
 from riskroute.routers import rules
@@ -155,7 +155,7 @@ def make_file_router(name: str, parameters: Mapping[str, Any], source: str | Non
     except RiskrouteError:
         raise
     except Exception as error:
-        raise InputError(f"{name} cannot be made: {type(error).__name__}: {one_line_error(error)}") from error
+        raise InputError(f"{name} cannot be made: {type(error).__name__}: {one_line_text(error)}") from error
 
 
 @cache
@@ -201,7 +201,7 @@ def _module(path: str, source: str) -> ModuleType:
         lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]
         line = error.lineno if isinstance(error, SyntaxError) else lines[-1] if lines else None
         where = f" in line {line}" if line else ""
-        raise InputError(f"{path} failed{where}: {type(error).__name__}: {one_line_error(error)}") from error
+        raise InputError(f"{path} failed{where}: {type(error).__name__}: {one_line_text(error)}") from error
     cloudpickle.register_pickle_by_value(module)  # other processes cannot import it
     return module
 

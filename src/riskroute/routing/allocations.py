@@ -115,9 +115,11 @@ class Allocations(LatticeSet):
                 f"slot {k} has minimum {least[k]} and cap {most[k]}"
             )
         if int(low.sum()) * self.lot > self.shares:
-            raise InputError(f"minimums must add up to at most {self.shares} shares, was {int(low.sum()) * self.lot}")
+            found = f"{int(low.sum()) * self.lot} in whole lots"
+            raise InputError(f"minimums must add up to at most {self.shares} shares, was {found}")
         if int(high.sum()) * self.lot < self.shares:
-            raise InputError(f"caps must add up to at least {self.shares} shares, was {int(high.sum()) * self.lot}")
+            found = f"{int(high.sum()) * self.lot} in whole lots"
+            raise InputError(f"caps must add up to at least {self.shares} shares, was {found}")
 
     def _largest_size(self) -> float:
         """Return the exact largest norm of ``(a, a^2)`` over all allocations ``a``: a separable maximum."""

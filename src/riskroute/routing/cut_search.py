@@ -14,7 +14,7 @@ from numba.extending import register_jitable
 
 from riskroute.core.arrays import Units, Vector
 from riskroute.routing.lattice import Lattice
-from riskroute.routing.separable import check_separable_size, convolve, tabulate_separable
+from riskroute.routing.separable import check_separable_size, convolve_separable, tabulate_separable
 
 MEMBER_SLACK = 1e-12  # relative slack of a limit for rounding errors: members may lie exactly on the limit
 
@@ -97,7 +97,7 @@ def _cheapest_completions(lattice: Lattice, alphas: Vector, betas: Vector) -> Ve
     for i, (alpha, beta) in enumerate(zip(alphas, betas, strict=True)):
         tables = tabulate_separable(alpha, beta, lattice.lows, lattice.highs, lattice.units)
         for k in range(slots - 1, -1, -1):
-            costs[i, k] = -convolve(tables[k], -costs[i, k + 1], lattice.units)[0]
+            costs[i, k] = -convolve_separable(tables[k], -costs[i, k + 1], lattice.units)[0]
     return costs
 
 

@@ -35,14 +35,15 @@ import numpy as np
 
 from riskroute.core.arrays import Floats, Matrix
 from riskroute.core.errors import DataError, InputError
-from riskroute.core.instrument import Instrument, decimal_text, valid_decimal
-from riskroute.core.text import shown
+from riskroute.core.instrument import Instrument
+from riskroute.core.text import decimal_text, shown
 from riskroute.core.validation import (
     LONGEST_SYMBOL,
     LONGEST_VENUE,
     as_name,
     instance_of,
     valid_day,
+    valid_decimal,
     valid_list,
     valid_path,
 )

@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 from riskroute.core.arrays import Flags, Floats, Integers, Matrix, Units, Vector
 from riskroute.core.errors import InputError
 from riskroute.core.validation import finite_array
-from riskroute.learning.kernels import build_tournament, padded_length, padded_tournament, update_tournament
+from riskroute.learning.kernels import padded_kernel_length
+from riskroute.learning.tournament import build_tournament, padded_tournament, update_tournament
 
 Choices = NDArray[np.int32]  # optimal amount in a slot for each total over this slot and all later ones
 
@@ -39,7 +40,7 @@ def _offer(value: float, j: int, second: Vector, best: Vector, choice: Choices) 
 
 
 @njit(cache=True)
-def convolve(first: Vector, second: Vector, limit: int) -> tuple[Vector, Choices]:
+def convolve_separable(first: Vector, second: Vector, limit: int) -> tuple[Vector, Choices]:
     """Return ``out[n] = max_j first[j] + second[n - j]`` for ``n <= limit``, and the smallest maximising ``j``."""
     best = np.full(limit + 1, -np.inf)
     choice = np.zeros(limit + 1, dtype=np.int32)
@@ -126,7 +127,7 @@ def maximise_tables(tables: list[Vector], units: int) -> tuple[float, Units]:
     suffix[: len(last)] = last
     choices = []
     for table in reversed(tables[:-1]):
-        suffix, choice = convolve(table, suffix, units)
+        suffix, choice = convolve_separable(table, suffix, units)
         choices.append(choice)
     chosen, left = np.zeros(len(tables), dtype=np.int64), units
     if np.isfinite(suffix[units]):
@@ -186,7 +187,7 @@ def two_best_of_tables(tables: list[Vector], units: int) -> tuple[Units, Units |
 
 
 @njit(cache=True)
-def minimise_one_concave(alpha: Vector, beta: Vector, units: int, lows: Units) -> tuple[Units, bool]:
+def minimise_separable_one_concave(alpha: Vector, beta: Vector, units: int, lows: Units) -> tuple[Units, bool]:
     """Minimise ``sum alpha v + beta v^2`` without upper bounds; also return whether the minimiser is clearly unique.
 
     Between two slots with ``beta < 0`` the cost is concave in the amount moved from one to the other. Some optimum
@@ -245,7 +246,7 @@ def minimise_separable(alpha: Vector, beta: Vector, units: int, lows: Units, hig
         chosen: Units = greedy_separable(alpha, beta, units, lows, highs)
         return chosen
     if (highs >= units).all():
-        chosen, clear = minimise_one_concave(alpha, beta, units, lows)
+        chosen, clear = minimise_separable_one_concave(alpha, beta, units, lows)
         if clear:
             return chosen
     return maximise_tables(tabulate_separable(alpha, beta, lows, highs, units), units)[1]
@@ -273,7 +274,7 @@ def cheapest_separable_totals(tables: Matrix) -> tuple[Vector, Choices]:
             for v in range(width):
                 suffix[v], choices[k, v] = gain[v], v
         else:
-            suffix, choice = convolve(gain, suffix, width - 1)
+            suffix, choice = convolve_separable(gain, suffix, width - 1)
             for v in range(width):
                 choices[k, v] = choice[v]
     for v in range(width):
@@ -376,7 +377,7 @@ def _tables_abreast(
     alphas: Matrix, betas: Matrix, units: int, lows: Units, highs: Units, rows: Integers, chosen: Units
 ) -> None:
     """Solve ``rows`` of scores by dynamic programming; the innermost loop runs over rows, so that it vectorises."""
-    count, slots = padded_length(len(rows)), len(lows)
+    count, slots = padded_kernel_length(len(rows)), len(lows)
     best, suffix = np.empty((units + 1, count)), np.empty((units + 1, count))
     choices = np.zeros((slots, units + 1, count), dtype=np.int64)
     alpha, beta, value = np.zeros(count), np.zeros(count), np.empty(count)

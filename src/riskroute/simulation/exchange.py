@@ -28,7 +28,7 @@ KEPT_FILLS = 64  # fill times kept per pool, to know whether one was recent
 
 
 @dataclass(frozen=True)
-class Latency:
+class ExchangeLatency:
     """Latency in seconds: to a lit venue, and to a dark pool and back."""
 
     lit: float = 0.001
@@ -106,7 +106,7 @@ class Exchange:
     makers: Matrix
     dark: DarkMarket | None = None
     queue: QueueReplay | None = None
-    latency: Latency = field(default_factory=Latency)
+    latency: ExchangeLatency = field(default_factory=ExchangeLatency)
     faded: Matrix | None = None
     fee_limits: Matrix = field(default_factory=lambda: np.zeros((0, 4)))
     # Times of our last fills, by pool; fills of resting orders may lie in the future.

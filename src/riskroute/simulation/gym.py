@@ -146,7 +146,7 @@ class RoutingEnv(gymnasium.Env[Vector, Any]):
         return float(seen.spread - self.environment.risk_tolerance * seen.count * seen.mean - expected)
 
 
-class SyntheticEnv(RoutingEnv):
+class SyntheticRoutingEnv(RoutingEnv):
     """``riskroute/Synthetic-v0``: a random instance of the paper's synthetic experiments, with Gaussian rewards.
 
     ``instance`` is the ``seed`` of `random_routing_problem`. ``risk_tolerance`` is the weight of the mean against the
@@ -173,7 +173,7 @@ class SyntheticEnv(RoutingEnv):
         super().__init__(environment, allocations, reach, horizon=horizon, action_mode=action_mode)
 
 
-class ReplayEnv(RoutingEnv):
+class ReplayRoutingEnv(RoutingEnv):
     """``riskroute/Replay-v0``: profits of splits in recorded scenarios.
 
     The actions of ``replay`` must be all splits within some caps, minimums and lot; default: twenty minutes of the
@@ -222,6 +222,6 @@ def _synthetic_replay() -> Replay:
     return Replay(problem, *scenarios.replayed(caps))
 
 
-for _name, _class in (("Synthetic", SyntheticEnv), ("Replay", ReplayEnv)):
+for _name, _class in (("Synthetic", SyntheticRoutingEnv), ("Replay", ReplayRoutingEnv)):
     if f"riskroute/{_name}-v0" not in gymnasium.registry:
         gymnasium.register(f"riskroute/{_name}-v0", entry_point=f"{__name__}:{_class.__name__}")

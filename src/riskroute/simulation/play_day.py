@@ -29,7 +29,7 @@ from riskroute.routers.report import Report
 from riskroute.routers.router import Router
 from riskroute.simulation.clairvoyant import Clairvoyant
 from riskroute.simulation.dark_market import LEAK, DarkMarket, DarkMarketMoments, DarkMarketPool
-from riskroute.simulation.exchange import Exchange, ExchangeExecution, Latency
+from riskroute.simulation.exchange import Exchange, ExchangeExecution, ExchangeLatency
 from riskroute.simulation.execute_plan import execute_plan
 
 # Seconds after which a venue's book is stale, with and without events: a feed of all events is silent only when nothing
@@ -38,7 +38,7 @@ STALE = {True: 60.0, False: 5.0}
 
 
 @dataclass(frozen=True, eq=False)
-class DayOrders:
+class PlayableOrders:
     """Orders of a day, ``(n,)`` each, the earliest first.
 
     ``signs`` are 1 for a buy and -1 for a sell; ``horizons`` are in seconds.
@@ -60,7 +60,7 @@ class DayOrders:
         whole_number("lot", self.lot)
 
 
-def spaced_orders(
+def spaced_playable_orders(
     books: DayBooks,
     count: int,
     shares: int,
@@ -70,7 +70,7 @@ def spaced_orders(
     lot: int = 1,
     hours: tuple[int, int] | None = None,
     rng: np.random.Generator,
-) -> DayOrders:
+) -> PlayableOrders:
     """Divide a day into ``count`` equal parts, and return one order at a random time in each; all end before the close.
 
     ``side`` is ``buy``, ``sell``, or ``both``, alternating. ``hours`` are the first and last time in UTC nanoseconds;
@@ -84,11 +84,11 @@ def spaced_orders(
     edges = np.linspace(first, last, whole_number("count", count) + 1).astype(np.int64)
     times = rng.integers(edges[:-1], np.maximum(edges[1:], edges[:-1] + 1))
     signs = np.where(np.arange(count) % 2 == 0, 1, -1) if side == "both" else np.full(count, 1 if side == "buy" else -1)
-    return DayOrders(times, signs, np.full(count, shares), np.full(count, float(horizon)), lot)
+    return PlayableOrders(times, signs, np.full(count, shares), np.full(count, float(horizon)), lot)
 
 
 @dataclass(frozen=True, eq=False)
-class TradingDay:
+class PlayableDay:
     """A recorded day and the orders that arrive on it.
 
     Random streams are seeded with ``name``: with one seed, days of the same name share their draws. ``takers``,
@@ -98,7 +98,7 @@ class TradingDay:
 
     name: str
     books: DayBooks
-    orders: DayOrders
+    orders: PlayableOrders
     takers: Matrix
     makers: Matrix
     pools: tuple[DarkMarketPool, ...] = ()
@@ -163,10 +163,10 @@ View = Callable[[int, Context], Context]  # maps an order's number and context t
 
 def play_day(
     router: Router,
-    day: TradingDay,
+    day: PlayableDay,
     *,
     seed: int = 0,
-    latency: Latency | None = None,
+    latency: ExchangeLatency | None = None,
     stale_seconds: float | None = None,
     leak: float = LEAK,
     fade: float = 0.0,
@@ -188,7 +188,7 @@ def play_day(
         lost = rng.random((len(day.orders.times), len(day.books.venues))) < 0.5
         faded = np.where(lost, 1 - real_number("fade", fade, minimum=0, maximum=1), 1.0)
     fees = (day.takers, day.makers)
-    exchange = Exchange(day.books, *fees, dark, day.queue, latency or Latency(), faded, day.fee_limits)
+    exchange = Exchange(day.books, *fees, dark, day.queue, latency or ExchangeLatency(), faded, day.fee_limits)
     played = PlayedDay(day.name)
     waiting: list[tuple[int, int, Report]] = []
     shown: deque[tuple[int, Context]] = deque()  # time at which an order's public outcomes become known, its context

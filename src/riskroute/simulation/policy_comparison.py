@@ -12,8 +12,7 @@ import numpy as np
 
 from riskroute.core.arrays import Floats
 from riskroute.core.errors import InputError
-from riskroute.core.results import SimulationResult
-from riskroute.core.text import count_text, one_line_error, shown
+from riskroute.core.text import count_text, one_line_text, shown
 from riskroute.core.validation import one_of, valid_path, whole_number
 from riskroute.learning.actions import Actions, ActionSet
 from riskroute.learning.problem import random_problem
@@ -21,6 +20,7 @@ from riskroute.learning.registry import POLICIES
 from riskroute.routing.allocations import routing_actions
 from riskroute.routing.splits import count_splits, split_list_limit
 from riskroute.simulation.backends import Backend
+from riskroute.simulation.results import SimulationResult
 from riskroute.simulation.runner import Progress, simulate
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def compare_policies(
     return replace(result, config=instance | {"instance_seed": instance_seed} | result.config)
 
 
-def read_features(path: str | os.PathLike[str]) -> Floats:
+def read_compared_features(path: str | os.PathLike[str]) -> Floats:
     """Read feature vectors ``(K, dim)`` from a .npy, .csv (with or without header) or .parquet file.
 
     In errors, rows count from 1, without the header.
@@ -103,7 +103,7 @@ def read_features(path: str | os.PathLike[str]) -> Floats:
     except (OSError, EOFError, ValueError, polars.exceptions.PolarsError) as error:
         if isinstance(error, InputError):
             raise
-        reason = getattr(error, "strerror", None) or one_line_error(error)
+        reason = getattr(error, "strerror", None) or one_line_text(error)
         raise InputError(f"features must be a readable {kind} file, was {str(file)!r}: {reason}") from None
 
 

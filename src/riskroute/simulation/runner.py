@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import collections
 import functools
-import hashlib
 import math
 import signal
 import threading
@@ -32,8 +31,8 @@ from riskroute._version import __version__
 from riskroute.core.arrays import Floats, Integers, Vector
 from riskroute.core.errors import InputError
 from riskroute.core.files import write_whole
+from riskroute.core.provenance import code_hash
 from riskroute.core.records import to_plain
-from riskroute.core.results import PolicyResult, SimulationResult
 from riskroute.core.runtime import compilation_timed
 from riskroute.core.seeding import seed_stream, seeding_hash
 from riskroute.core.text import number_text, shown
@@ -48,7 +47,6 @@ from riskroute.core.validation import (
     whole_number,
 )
 from riskroute.learning.actions import Action, as_action, as_batch
-from riskroute.learning.kernels import build_tournament, padded_tournament, update_tournament
 from riskroute.learning.plan import LONGEST_HORIZON
 from riskroute.learning.policies.arm_policy import IndexPolicy
 from riskroute.learning.policies.baselines import Oracle
@@ -57,8 +55,10 @@ from riskroute.learning.problem import Problem
 from riskroute.learning.registry import make_policy
 from riskroute.learning.regret import RegretBlocks, block_regret_curves, regret_checkpoints
 from riskroute.learning.tally import ActionBatch, merge_moments_compiled
+from riskroute.learning.tournament import build_tournament, padded_tournament, update_tournament
 from riskroute.simulation.backends import Backend, Finished, run_backend_tasks
 from riskroute.simulation.environments import Environment
+from riskroute.simulation.results import PolicyResult, SimulationResult
 
 if TYPE_CHECKING:
     import polars
@@ -331,13 +331,6 @@ def _concatenated(parts: Sequence[PolicyResult]) -> PolicyResult:
     recommended = [action for one in parts for action in one.recommended]
     seconds = sum(one.seconds for one in parts)
     return PolicyResult(parts[0].checkpoints, regret, pseudo, luck, recommended, explored, seconds)
-
-
-@functools.cache
-def code_hash() -> str:
-    """Return a hash of the package's source code: a change of the code invalidates cached results."""
-    files = sorted(Path(__file__).parents[1].rglob("*.py"))
-    return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:16]
 
 
 class RunnerCache:

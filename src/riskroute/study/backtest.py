@@ -12,11 +12,11 @@ import polars
 
 from riskroute.core.errors import InputError
 from riskroute.core.files import writable_folder, write_json, write_whole
-from riskroute.core.instrument import Instrument, each_named, natural_text
+from riskroute.core.instrument import Instrument, each_instrument_text
 from riskroute.core.records import to_plain
 from riskroute.core.runtime import compilation_timed
 from riskroute.core.seeding import seeding_hash
-from riskroute.core.text import TextTable, fixed_text
+from riskroute.core.text import TextTable, fixed_text, natural_text
 from riskroute.core.validation import one_of, real_number, valid_list, valid_path
 from riskroute.market.clock import zone_label
 from riskroute.market.queue_models import QueueModel
@@ -162,7 +162,7 @@ class BacktestResult:
 
     def size_text(self, size: float) -> str:
         """Return an order size as text, such as ``1,000 shares``."""
-        return each_named(self.instruments, size)
+        return each_instrument_text(self.instruments, size)
 
     @property
     def synthetic(self) -> bool:
@@ -338,10 +338,8 @@ def run_backtest(
     for size in dict.fromkeys(config.quantities):
         orders = tables.orders.filter(polars.col("quantity") == size)
         if not orders["judged"].any():
-            raise InputError(
-                f"no judged order of {each_named((day.instrument for day in days), size)} met a two-sided market; "
-                "use more orders or other hours"
-            )
+            order = each_instrument_text((day.instrument for day in days), size)
+            raise InputError(f"no judged order of {order} met a two-sided market; use more orders or other hours")
         played = orders["router"].unique(maintain_order=True).to_list()
         bar = choose_benchmark(orders, played, pools=pools, horizon=config.horizon, risk=config.risk)
         mine = dataclasses.replace(tables, orders=orders)

@@ -19,7 +19,7 @@ import numpy as np
 import polars
 
 from riskroute.core.arrays import Integers, Vector
-from riskroute.core.instrument import SHARES, Instrument, each_named
+from riskroute.core.instrument import SHARES, Instrument, each_instrument_text
 from riskroute.core.seeding import seed_stream
 from riskroute.core.validation import SIDES
 from riskroute.market.clock import SECOND, zone_label
@@ -29,7 +29,7 @@ from riskroute.routers.contextual.market_features import MarketFeatures
 from riskroute.routers.report import KINDS
 from riskroute.routers.risk import RiskProfile
 from riskroute.simulation.backends import Backend
-from riskroute.simulation.play_day import TradingDay
+from riskroute.simulation.play_day import PlayableDay
 from riskroute.study import stresses
 from riskroute.study.backtest import BacktestResult, run_backtest
 from riskroute.study.candidates import CLAIRVOYANT, FITTED, Candidate, candidate_names
@@ -331,7 +331,7 @@ class StudyCase:
     @property
     def size(self) -> str:
         """The quantity of an order as text."""
-        return each_named(self.instruments, self.quantity)
+        return each_instrument_text(self.instruments, self.quantity)
 
 
 def play_case(
@@ -614,7 +614,7 @@ def _volatility(books: DayBooks, time: int) -> float:
     return 1e4 * math.sqrt(float(moves @ moves) / len(moves)) if len(moves) else math.nan
 
 
-def _imbalance(day: TradingDay, time: int, sign: int) -> float:
+def _imbalance(day: PlayableDay, time: int, sign: int) -> float:
     """Return the imbalance of the best prices, as the contextual router computes it."""
     now = day.books.as_of(time)
     sides = (now.bid_px, now.bid_sz, now.ask_px, now.ask_sz)

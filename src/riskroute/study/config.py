@@ -12,9 +12,9 @@ from typing import Any
 
 from riskroute.core.config import config_all_different
 from riskroute.core.errors import DataError, InputError
-from riskroute.core.instrument import PROTECTIONS, Instrument, plain_number, valid_decimal
+from riskroute.core.instrument import PROTECTIONS, Instrument
 from riskroute.core.records import from_plain
-from riskroute.core.text import shown
+from riskroute.core.text import plain_number, shown
 from riskroute.core.validation import (
     SIDES,
     instance_of,
@@ -23,6 +23,7 @@ from riskroute.core.validation import (
     parameter,
     real_number,
     true_or_false,
+    valid_decimal,
     valid_list,
     valid_name_rule,
     validated_parameters,
@@ -36,7 +37,7 @@ from riskroute.market.queue_models import DEFAULT_QUEUE_MODEL, QUEUE_MODELS, Que
 from riskroute.market.schema import MOST_LEVELS
 from riskroute.routers.risk import BALANCED, RiskProfile, risk_profile
 from riskroute.simulation.dark_market import LEAK
-from riskroute.simulation.exchange import Latency
+from riskroute.simulation.exchange import ExchangeLatency
 from riskroute.study.candidates import CLAIRVOYANT, canonical_candidate_name
 
 _EXACT = "exact"  # queue positions from order ids only
@@ -141,9 +142,9 @@ class BacktestConfig:
         return DEFAULT_QUEUE_MODEL if self.queue is None else QueueModel(self.queue)
 
     @property
-    def latency(self) -> Latency:
+    def latency(self) -> ExchangeLatency:
         """The latencies in seconds."""
-        return Latency(self.latency_ms / 1000, self.dark_latency_ms / 1000)
+        return ExchangeLatency(self.latency_ms / 1000, self.dark_latency_ms / 1000)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from riskroute.core.arrays import Floats, Integers, Stamps
 from riskroute.core.errors import DataError
 from riskroute.core.files import write_json, write_whole
 from riskroute.core.instrument import TRADING_ZONE, Instrument
-from riskroute.core.text import one_line_error
+from riskroute.core.text import one_line_text
 from riskroute.market.clock import SECOND
 from riskroute.market.day_books import DayBooks
 from riskroute.market.queue_fills import QueueReplay
@@ -161,7 +161,7 @@ class DayTables:
             )
             state = json.loads((folder / "state.json").read_text()) if (folder / "state.json").exists() else None
         except (OSError, ValueError, polars.exceptions.PolarsError) as error:
-            text = one_line_error(error)
+            text = one_line_text(error)
             raise DataError(f"{folder} must hold the tables of `riskroute backtest`: {text}") from error
         return cls(orders, children, fills, state)
 

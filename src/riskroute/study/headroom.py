@@ -12,7 +12,7 @@ import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from riskroute.core.instrument import SHARES, Instrument, each_named
+from riskroute.core.instrument import SHARES, Instrument, each_instrument_text
 from riskroute.core.text import TextTable, fixed_text
 from riskroute.routers.risk import BALANCED, CHEAPEST, RiskProfile, risk_profile
 from riskroute.simulation.backends import Backend
@@ -56,7 +56,7 @@ class _Headroom:
     @property
     def size(self) -> str:
         """The quantity of an order as text."""
-        return each_named(self.instruments, self.quantity)
+        return each_instrument_text(self.instruments, self.quantity)
 
     @property
     def rules(self) -> dict[str, float]:

@@ -19,9 +19,10 @@ import numpy as np
 from riskroute.core.errors import DataError, InputError
 from riskroute.core.files import in_file_name, writable_folder
 from riskroute.core.instrument import REG_NMS, Instrument
+from riskroute.core.provenance import code_hash
 from riskroute.core.runtime import compilation_timed
 from riskroute.core.seeding import seed_stream, seeding_hash
-from riskroute.core.text import one_line_error, shown
+from riskroute.core.text import one_line_text, shown
 from riskroute.core.validation import instance_of, one_of, valid_function, valid_list, whole_number
 from riskroute.market.day_books import DayBooks, PreparedDayBooks
 from riskroute.market.importing import import_files
@@ -32,17 +33,16 @@ from riskroute.market.recordings import (
     SNAPSHOTS,
     Recording,
     RecordingStore,
-    common_instrument,
     comparable_recordings,
+    recording_in_units,
     recording_to_json,
-    unit_table,
+    recordings_instrument,
 )
 from riskroute.market.synthetic.generate import generate_market
 from riskroute.market.synthetic.venues import PRESETS
 from riskroute.routing.fees import FeeSchedule, VenueFees
 from riskroute.simulation.backends import Backend, run_backend_tasks
 from riskroute.simulation.dark_market import DarkMarketPool
-from riskroute.simulation.runner import code_hash
 
 _SYNTHETIC_LEVELS = 20  # levels kept per side: all of ``comparable``, enough of ``paper`` for 5,000 shares
 
@@ -178,11 +178,11 @@ class _RecordedDay:
 
 def _prepared(store: RecordingStore, recordings: Sequence[Recording], matching: Mapping[str, str]) -> PreparedDayBooks:
     deepest = max(one.levels for one in recordings) or None  # tables may have room for more levels than any book
-    instrument = common_instrument(recordings)
-    tables = {one.venue: unit_table(store.snapshots(one), instrument) for one in recordings}
+    instrument = recordings_instrument(recordings)
+    tables = {one.venue: recording_in_units(store.snapshots(one), instrument) for one in recordings}
     books = DayBooks.of_tables(tables, levels=deepest)
     some = [one for one in recordings if one.has_events or one.trades]
-    events = {one.venue: unit_table(store.events(one), instrument) for one in some}
+    events = {one.venue: recording_in_units(store.events(one), instrument) for one in some}
     rules = {venue: rule for venue, rule in matching.items() if venue in events}
     return PreparedDayBooks(books, QueueReplay(books, events, rules) if events else None)
 
@@ -334,7 +334,7 @@ def _recorded(
             comparable_recordings(f"{symbol} on {date}", some)
             key = seeding_hash([[_content(store, one) for one in some], code_hash()], 12)
             folder = kept / f"{in_file_name(symbol)}-{date}-{key}"
-            instrument = common_instrument(some)
+            instrument = recordings_instrument(some)
             free = [0.0] * len(some)
             charged = VenueFees.per_quantity(free, free)
             if fees is not None:
@@ -361,5 +361,5 @@ def _file_digest(path: Path) -> str:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise DataError(
-            f"{path} must be a table that `riskroute market import` wrote: {one_line_error(error)}"
+            f"{path} must be a table that `riskroute market import` wrote: {one_line_text(error)}"
         ) from error

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from riskroute.core.files import writable_folder, write_whole
-from riskroute.core.instrument import natural_text
 from riskroute.core.records import to_plain
 from riskroute.core.runtime import require_extra
 from riskroute.core.text import (
@@ -19,6 +18,7 @@ from riskroute.core.text import (
     in_markdown,
     interval_text,
     money_text,
+    natural_text,
     p_text,
     rounds_to_zero,
 )

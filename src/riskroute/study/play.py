@@ -16,6 +16,7 @@ import polars as pl
 
 from riskroute.core.errors import DataError, InputError, InvariantError
 from riskroute.core.instrument import SHARES, TRADING_ZONE, Instrument
+from riskroute.core.provenance import code_hash
 from riskroute.core.runtime import compilation_timed
 from riskroute.core.seeding import seed_stream, seeding_hash
 from riskroute.learning.registry import POLICIES
@@ -25,8 +26,7 @@ from riskroute.routers.context import Context, ContextBooks
 from riskroute.routers.risk import BALANCED
 from riskroute.routers.router import Router
 from riskroute.simulation.backends import Backend, run_backend_tasks
-from riskroute.simulation.play_day import STALE, DayOrders, TradingDay, View, play_day, spaced_orders
-from riskroute.simulation.runner import code_hash
+from riskroute.simulation.play_day import STALE, PlayableDay, PlayableOrders, View, play_day, spaced_playable_orders
 from riskroute.study.candidates import CLAIRVOYANT, Candidate
 from riskroute.study.config import BacktestConfig
 from riskroute.study.day_tables import KEY, DayTables, day_tables, notional
@@ -197,7 +197,7 @@ class PlayTask:
 PLACEBOS = ("shuffled", "lagged")  # books of another order of the day, or of ten minutes ago
 
 
-def _placebo_view(placebo: str, day: TradingDay, seed: int) -> View:
+def _placebo_view(placebo: str, day: PlayableDay, seed: int) -> View:
     """Return a view that shows every order the books of another time."""
     times = day.orders.times
     if placebo == "shuffled":
@@ -235,7 +235,7 @@ def training_days(days: int, train: int | None) -> int:
     return min(train, max(days - 1, 1))
 
 
-def day_to_play(day: MarketDay, config: BacktestConfig) -> TradingDay:
+def day_to_play(day: MarketDay, config: BacktestConfig) -> PlayableDay:
     """Return a day with its orders, the same for all routers, under the configured stress."""
     prepared, stress = day.load(), config.stress
     fees = day.fees
@@ -259,15 +259,15 @@ def day_to_play(day: MarketDay, config: BacktestConfig) -> TradingDay:
     books = prepared.books.aged(STALE[queue is not None])
     queue = queue.on_books(books) if queue is not None else None
     instrument = day.playing(config.protection)
-    return TradingDay(day.name, books, orders, fees.takers, fees.makers, pools, queue, instrument, fees.limits)
+    return PlayableDay(day.name, books, orders, fees.takers, fees.makers, pools, queue, instrument, fees.limits)
 
 
-def _day_orders(day: MarketDay, books: DayBooks, config: BacktestConfig) -> DayOrders:
+def _day_orders(day: MarketDay, books: DayBooks, config: BacktestConfig) -> PlayableOrders:
     """Return the orders of a day at random times, with sizes and sides in turn."""
     rng = np.random.default_rng(seed_stream(config.seed, "orders", day.symbol, str(day.date)))
     try:
         hours = _session(books, day.date, config.clock_hours, day.instrument)
-        plain = spaced_orders(
+        plain = spaced_playable_orders(
             books, config.orders, 1, side=config.side, horizon=config.horizon, lot=1, rng=rng, hours=hours
         )
     except InputError as error:

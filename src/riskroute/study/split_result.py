@@ -18,9 +18,9 @@ import numpy as np
 
 from riskroute.core.errors import DataError, InputError
 from riskroute.core.files import writable_folder, write_json, write_whole
-from riskroute.core.instrument import SHARES, Instrument, natural_text
+from riskroute.core.instrument import SHARES, Instrument
 from riskroute.core.records import from_plain, to_plain
-from riskroute.core.text import TextTable, money_text, shown, words_list
+from riskroute.core.text import TextTable, money_text, natural_text, shown, words_list
 from riskroute.core.validation import instance_of, valid_path
 from riskroute.market.fitting import VenueFit
 from riskroute.study.config import SplitStudyConfig

@@ -17,9 +17,9 @@ from riskroute.core.arrays import Floats, Integers
 from riskroute.core.config import config_all_different, read_toml_config
 from riskroute.core.errors import DataError, InputError
 from riskroute.core.files import writable_folder
-from riskroute.core.instrument import SHARES, Instrument, plain_number
-from riskroute.core.results import SimulationResult
-from riskroute.core.runtime import provenance_versions
+from riskroute.core.instrument import SHARES, Instrument
+from riskroute.core.provenance import provenance_versions
+from riskroute.core.text import plain_number
 from riskroute.core.validation import instance_of, one_of, true_or_false, valid_function, valid_path
 from riskroute.learning.actions import Action, Actions, as_action, as_batch
 from riskroute.learning.policies.adaptive import Adaptive
@@ -30,7 +30,7 @@ from riskroute.market.clock import zone_label
 from riskroute.market.fitting import VenueFit, bootstrap_fit_buckets, bootstrap_fit_error
 from riskroute.market.importing import ImportedBooks, import_books, import_files
 from riskroute.market.readers.reading import ReadingOptions
-from riskroute.market.recordings import common_instrument
+from riskroute.market.recordings import recordings_instrument
 from riskroute.market.scenarios import ENOUGH, Scenarios, ScenarioSlot, draw_scenarios
 from riskroute.routing.allocations import Allocations
 from riskroute.routing.fees import load_fees
@@ -39,6 +39,7 @@ from riskroute.routing.venue_models import VenueModel, venue_problem
 from riskroute.simulation.backends import Backend, Finished
 from riskroute.simulation.environments import Environment
 from riskroute.simulation.replay import Replay, replay_belief
+from riskroute.simulation.results import SimulationResult
 from riskroute.simulation.runner import RunnerCache, SimulationPanel, SimulationSize, run_panels
 from riskroute.study.config import SplitStudyConfig, changed_config, split_config
 from riskroute.study.split_result import (
@@ -259,7 +260,7 @@ def _slots(config: SplitStudyConfig, data: ImportedBooks) -> list[ScenarioSlot]:
         home = pool.venue or data.deepest
         slots.append(
             ScenarioSlot(
-                one_of(f"venue of {pool.name}", home, venues), "dark", pool.pool(common_instrument(data.recordings))
+                one_of(f"venue of {pool.name}", home, venues), "dark", pool.pool(recordings_instrument(data.recordings))
             )
         )
     if len(slots) < 2:
@@ -271,7 +272,7 @@ def _slots(config: SplitStudyConfig, data: ImportedBooks) -> list[ScenarioSlot]:
 
 def _prepare_order(config: SplitStudyConfig, data: ImportedBooks, quantity: float) -> SplitStudyOrder:
     """Sample scenarios of the train and test hours, drop unusable slots, and fit models to the train hours."""
-    instrument = common_instrument(data.recordings)
+    instrument = recordings_instrument(data.recordings)
     shares = instrument.order_units(quantity, "quantities")
     if shares < 2:
         raise InputError(f"quantities must be at least {instrument.quantity_text(2)}, was {quantity}")

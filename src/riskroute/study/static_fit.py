@@ -21,7 +21,7 @@ from riskroute.market.clock import SECOND
 from riskroute.routing.consolidated import ConsolidatedBook
 from riskroute.routing.separable import maximise_tables
 from riskroute.simulation.backends import Backend, run_backend_tasks
-from riskroute.simulation.play_day import DayOrders, TradingDay
+from riskroute.simulation.play_day import PlayableDay, PlayableOrders
 from riskroute.study.candidates import Candidate, named_candidate
 from riskroute.study.config import BacktestConfig
 from riskroute.study.markets import MarketDay
@@ -68,13 +68,13 @@ def _training(days: Sequence[MarketDay], config: BacktestConfig) -> tuple[list[M
     return found, smaller, max(smaller.orders // 2, 1) if halved else smaller.orders
 
 
-def _first(day: TradingDay, count: int) -> TradingDay:
+def _first(day: PlayableDay, count: int) -> PlayableDay:
     some = day.orders
-    kept = DayOrders(some.times[:count], some.signs[:count], some.shares[:count], some.horizons[:count], some.lot)
+    kept = PlayableOrders(some.times[:count], some.signs[:count], some.shares[:count], some.horizons[:count], some.lot)
     return dataclasses.replace(day, orders=kept)
 
 
-def _unit_costs(day: TradingDay, names: Sequence[str], config: BacktestConfig) -> tuple[Floats, Floats]:
+def _unit_costs(day: PlayableDay, names: Sequence[str], config: BacktestConfig) -> tuple[Floats, Floats]:
     """Return costs in bps by venue and pool, and filled fractions by pool, if 0, 1 .. `UNITS` parts are sent there.
 
     Both have shape ``(orders, n, UNITS + 1)``.

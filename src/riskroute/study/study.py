@@ -12,9 +12,10 @@ from typing import Any
 from riskroute.core.config import config_list, read_toml_config
 from riskroute.core.errors import InputError
 from riskroute.core.files import in_file_name, writable_folder, write_json
-from riskroute.core.instrument import Instrument, load_instruments, natural_text
-from riskroute.core.runtime import compilation_timed, provenance_versions
-from riskroute.core.text import shown
+from riskroute.core.instrument import Instrument, load_instruments
+from riskroute.core.provenance import provenance_versions
+from riskroute.core.runtime import compilation_timed
+from riskroute.core.text import natural_text, shown
 from riskroute.core.validation import instance_of, one_of, valid_function, valid_list, valid_path
 from riskroute.routing.fees import FeeSchedule, load_fees
 from riskroute.simulation.backends import Backend

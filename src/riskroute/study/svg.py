@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from riskroute.core.instrument import natural_text
+from riskroute.core.text import natural_text
 from riskroute.study.case import CaseEstimate
 from riskroute.study.examples import OrderExample
 

@@ -248,7 +248,8 @@ def _difference(bps: float) -> str:
 
 def _assumptions(case: StudyCase, config: StudyConfig) -> str:
     part = footprint_verdict(case.depth_fraction, case.volume_fraction, config.block_minutes)
-    text = f"Assumes no market impact ({part}) and {config.latency_ms:g} ms latency."
+    fees = "" if any(one.fees_bps for one in case.comparison.routers.values()) else "no fees, "
+    text = f"Assumes {fees}no market impact ({part}) and {config.latency_ms:g} ms latency."
     surface = case.surface
     if surface is None:
         return text

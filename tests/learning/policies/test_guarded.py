@@ -13,7 +13,7 @@ import pytest
 from riskroute import Actions, Allocations, Belief, Environment, Problem, Setting, StateError, random_problem
 from riskroute.core.arrays import Floats
 from riskroute.core.records import to_plain
-from riskroute.learning.estimation import unbiased_score
+from riskroute.learning.estimation import unbiased_estimate
 from riskroute.learning.plan import Plan
 from riskroute.learning.policies.guarded import _ConfidenceBounds
 from riskroute.learning.tally import Tallies
@@ -169,7 +169,7 @@ def test_errors_of_the_estimate_stay_within_the_tail_bound(counts: tuple[int, ..
         assert np.mean(sign * errors > limit) <= math.exp(-u) + 0.006
     assert limit < loose * np.quantile(np.abs(errors), 1 - math.exp(-u))
     tallies = Tallies(np.arange(3), size, means[0], variances[0] * (size - 1))
-    score = unbiased_score(features, tallies, 1.0, rho)
+    score = unbiased_estimate(features, tallies, 1.0, rho)
     assert score @ action == pytest.approx((variances[0] - 1 - rho * means[0]) @ weights)
 
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from riskroute import Actions, Environment, Plan, Problem, Setting, random_problem, simulate
 from riskroute.environments import PiecewiseStationary
 from riskroute.learning.actions import Action, as_action
-from riskroute.learning.kernels import build_tournament, padded_tournament, update_tournament
 from riskroute.learning.policies.arm_policy import IndexPolicy
+from riskroute.learning.tournament import build_tournament, padded_tournament, update_tournament
 from riskroute.policies import RiskUcb
 from riskroute.simulation.environments import Autocorrelated
 from riskroute.simulation.runner import _index_episode, _play_index, _play_rounds

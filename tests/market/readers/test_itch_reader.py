@@ -31,11 +31,10 @@ from market_files import (
     visible,
 )
 from riskroute.core.errors import DataError
-from riskroute.market.clock import date_in_name
 from riskroute.market.importing import import_files
 from riskroute.market.readers import itch
 from riskroute.market.readers.itch import ItchReader, _venue_in_name
-from riskroute.market.readers.reading import ReadingOptions
+from riskroute.market.readers.reading import ReadingOptions, reading_file_date
 from riskroute.market.recordings import Recording, RecordingStore
 
 ACME = ReadingOptions(("ACME",))
@@ -201,7 +200,7 @@ def test_a_window_keeps_what_lies_in_it(tmp_path: Path) -> None:
     ],
 )
 def test_file_names_tell_day_and_venue(name: str, date: dt.date | None, venue: str) -> None:
-    assert date_in_name(name) == date
+    assert reading_file_date(name) == date
     assert _venue_in_name(name) == venue
 
 
@@ -445,4 +444,4 @@ def test_a_real_file_reads_the_same_without_its_directory(tmp_path: Path) -> Non
     ],
 )
 def test_days_of_names(name: str, day: dt.date | None) -> None:
-    assert date_in_name(name) == day
+    assert reading_file_date(name) == day

@@ -23,7 +23,7 @@ from riskroute.market.calibration import calibrate
 from riskroute.market.clock import TimeWindow
 from riskroute.market.importing import import_files
 from riskroute.market.readers.reading import ReadingOptions
-from riskroute.market.recordings import RecordingStore, unit_table
+from riskroute.market.recordings import RecordingStore, recording_in_units
 
 MESSAGES = random_messages(4, 40, kinds="AD")  # sizes of whole hundreds
 COIN = instrument_of("XBT/USD", unit="0.0001", tick="0.01", quantity="XBT", zone="UTC")
@@ -61,7 +61,7 @@ def test_a_recording_keeps_the_sizes_of_its_source(tmp_path: Path, ending: str, 
     table, plain = RecordingStore(tmp_path / "out").snapshots(one), polars.DataFrame(coins())
     for name in ("bid_sz_00", "ask_sz_01", "bid_px_00"):
         assert table[name].to_list() == plain[name].to_list()
-    played = unit_table(table, one.instrument)
+    played = recording_in_units(table, one.instrument)
     assert played["bid_sz_00"].to_list() == [round(size / one.instrument.unit_size) for size in plain["bid_sz_00"]]
 
 
@@ -75,7 +75,7 @@ def test_unit_and_tick_are_derived_and_printed(tmp_path: Path, capsys: pytest.Ca
 def test_sizes_finer_than_a_declared_unit_are_refused(tmp_path: Path) -> None:
     frame = polars.DataFrame({"bid_px_00": [99.0, 99.0], "bid_sz_00": [0.5, 0.50001]})
     with pytest.raises(DataError, match=r"sizes of XBT/USD must be multiples of its unit, 0\.0001, was 0\.50001; decl"):
-        unit_table(frame, COIN)
+        recording_in_units(frame, COIN)
 
 
 @pytest.mark.parametrize("value", [-0.5, float("inf"), 1e20])
@@ -91,7 +91,7 @@ def test_every_whole_number_of_units_is_found_again(unit: str, count: int) -> No
     instrument = instrument_of(unit=unit)
     natural = instrument.natural(count)
     frame = polars.DataFrame({"bid_sz_00": [float(natural)]})
-    assert unit_table(frame, instrument)["bid_sz_00"][0] == count == instrument.units(natural)
+    assert recording_in_units(frame, instrument)["bid_sz_00"][0] == count == instrument.units(natural)
 
 
 def test_single_precision_sizes_are_accepted(tmp_path: Path) -> None:

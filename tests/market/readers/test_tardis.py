@@ -20,7 +20,7 @@ from riskroute.market.calibration import calibrate
 from riskroute.market.clock import TimeWindow
 from riskroute.market.importing import _detect_format, import_files
 from riskroute.market.readers import csv_files
-from riskroute.market.readers.book_updates import UpdateReader
+from riskroute.market.readers.book_updates import BookUpdateReader
 from riskroute.market.readers.reading import ReadingOptions
 from riskroute.market.recordings import Recording, RecordingStore
 
@@ -226,7 +226,7 @@ def test_other_files_are_no_updates(tmp_path: Path) -> None:
         snapshot_text().encode(),
     ):
         path = written(tmp_path, content, "x.csv")
-        assert not UpdateReader.recognises(path)
+        assert not BookUpdateReader.recognises(path)
         assert str(path) in refusal(path, kind="deltas")
     assert "lacks columns bid_px_00" in refusal(written(tmp_path, TEXT), kind="table")
 

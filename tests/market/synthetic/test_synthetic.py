@@ -17,7 +17,7 @@ from naive_books import NaiveItchBook, read_messages
 from riskroute.core.errors import InputError
 from riskroute.market.clock import SECOND, TimeWindow
 from riskroute.market.order_profits import market_profits
-from riskroute.market.sampling import closest_books, draw_sample_times
+from riskroute.market.sampling import draw_sample_times, sample_closest_books
 from riskroute.market.schema import TIME
 from riskroute.market.synthetic.generate import DEFAULT_SYMBOLS, generate_market
 from riskroute.market.synthetic.order_flow import _fundamental_price, _target_quotes
@@ -130,7 +130,7 @@ def test_moments_of_the_paper(markets: dict[int, list[Path]], seed: int) -> None
     quantities = np.arange(1, 11)
     aims = ((-0.07, 0.02, 0.00055, 2.0), (-1.144, 0.16, 0.04, 2.0), (-1.471, 0.002, 5e-6, 3.0))
     for path, (slope, margin, curve, factor) in zip(markets[seed], aims, strict=True):
-        profits = market_profits(closest_books(depth_table(path)[0], sample_times), quantities)
+        profits = market_profits(sample_closest_books(depth_table(path)[0], sample_times), quantities)
         assert not np.isnan(profits).any()
         mean, variance = profits.mean(axis=0), profits.var(axis=0, ddof=1)
         powers = np.column_stack([quantities, quantities**2])
@@ -143,7 +143,7 @@ def test_moments_of_the_paper(markets: dict[int, list[Path]], seed: int) -> None
 def test_venues_agree_on_the_middle(markets: dict[int, list[Path]]) -> None:
     """Quotes follow the price with a patience of four cents, and noise of half a cent."""
     sample_times = draw_sample_times(DAY, TimeWindow(), 1)
-    middles = [closest_books(depth_table(path)[0], sample_times).mid for path in markets[1]]
+    middles = [sample_closest_books(depth_table(path)[0], sample_times).mid for path in markets[1]]
     assert np.ptp(middles, axis=0).max() < 0.12
     assert np.ptp(middles[0]) > 0.3
 

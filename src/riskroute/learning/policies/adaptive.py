@@ -28,7 +28,7 @@ import numpy as np
 from riskroute.core.arrays import Matrix, Vector
 from riskroute.core.validation import parameter, valid_magnitude, whole_number
 from riskroute.learning.actions import distinct_actions
-from riskroute.learning.belief import Belief, draw_gaussian
+from riskroute.learning.belief import Belief, draw_gaussian_belief
 from riskroute.learning.design.rounding import round_even_counts
 from riskroute.learning.plan import MOST_DRAWS, Plan
 from riskroute.learning.policies.adaptive_duel import AdaptiveDuel, duel_leader_loss
@@ -162,7 +162,7 @@ class Adaptive(LinearPolicy):
 
 def _candidate_scores(center: Vector, covariance: Matrix, normals: Matrix) -> Matrix:
     """Return as rows the posterior mean, posterior draws made from ``normals`` ``(n, dim)``, and some widened draws."""
-    drawn = draw_gaussian(center, covariance, normals)
+    drawn = draw_gaussian_belief(center, covariance, normals)
     # every fourth draw at twice its distance from the mean, and its successor at three times: unlikely rivals
     widened = [center + factor * (drawn[k::4] - center) for k, factor in enumerate((2.0, 3.0))]
     return np.vstack([center, drawn, *widened])

@@ -15,7 +15,7 @@ from numba import njit
 
 from riskroute.core.arrays import Integers, Matrix, Vector
 from riskroute.learning.belief import LEAST_VARIANCE, Belief
-from riskroute.learning.kernels import padded_length
+from riskroute.learning.kernels import padded_kernel_length
 
 if TYPE_CHECKING:
     from riskroute.learning.policies.adaptive import Adaptive
@@ -72,7 +72,7 @@ class AdaptiveDuel:
         caution = CAUTION * math.log(max(ahead, 2))
         score, covariance = belief.score(setting.risk_tolerance), belief.score_covariance(setting.risk_tolerance)
         n, dim = features.shape
-        width = padded_length(n)
+        width = padded_kernel_length(n)
         columns, table, products = np.zeros((2 * dim, width)), np.zeros((_SLOW + 1, width)), np.zeros((n, width))
         rival_seen, leader_seen, counts = np.zeros((2, width)), np.zeros((2, width)), np.zeros(n, dtype=np.int64)
         expected = score, belief.mean_coef, belief.var_coef

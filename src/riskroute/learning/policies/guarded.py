@@ -28,7 +28,7 @@ from riskroute.core.validation import parameter, valid_magnitude
 from riskroute.learning.actions import Action, ActionSet, as_action, as_batch, distinct_actions
 from riskroute.learning.belief import Belief
 from riskroute.learning.design.rounding import round_up_counts
-from riskroute.learning.estimation import unbiased_score
+from riskroute.learning.estimation import unbiased_estimate
 from riskroute.learning.plan import LONGEST_HORIZON, Plan, Setting
 from riskroute.learning.policies.adaptive import Adaptive
 from riskroute.learning.policy import memory
@@ -291,7 +291,7 @@ class Guarded(Adaptive):
         setting, check = self.setting, len(self.cuts) + 1
         width = self.bounds.width(self.checks[check - 1], check, _ratio(explored.counts))
         features = setting.actions.features(explored.actions)
-        cut = unbiased_score(features, explored, setting.base_variance, setting.risk_tolerance), 2 * width
+        cut = unbiased_estimate(features, explored, setting.base_variance, setting.risk_tolerance), 2 * width
         self.cuts.append(cut)
         self.survivors = self.survivors.within(*cut)
 

@@ -10,7 +10,7 @@ import numpy as np
 from riskroute.core.arrays import Integers
 from riskroute.core.validation import parameter, real_number, whole_number
 from riskroute.learning.actions import distinct_actions
-from riskroute.learning.belief import Belief, draw_gaussian
+from riskroute.learning.belief import Belief, draw_gaussian_belief
 from riskroute.learning.plan import MOST_DRAWS, Plan
 from riskroute.learning.policies.linear_policy import LinearPolicy, RiskNeutralPolicy
 
@@ -53,7 +53,7 @@ class Thompson(LinearPolicy):
     def explore(self, belief: Belief, rounds: int) -> Plan:
         center, covariance = self.objective(belief)
         normals = self.rng.standard_normal((min(rounds, self.draws), belief.dim))
-        drawn = draw_gaussian(center, self.width**2 * covariance, normals)
+        drawn = draw_gaussian_belief(center, self.width**2 * covariance, normals)
         return _spread_evenly(self.setting.actions.best_each(drawn), rounds)
 
 

@@ -16,9 +16,9 @@ from zoneinfo import ZoneInfo
 import msgspec
 
 from riskroute.core.errors import InputError, MalformedRequestError
-from riskroute.core.instrument import LARGEST_QUANTITY, Instrument, decimal_text, instrument_terms
+from riskroute.core.instrument import LARGEST_QUANTITY, Instrument, instrument_terms
 from riskroute.core.records import Record
-from riskroute.core.text import one_line_error, shown
+from riskroute.core.text import decimal_text, one_line_text, shown
 from riskroute.live.config import LiveConfig
 from riskroute.live.fees import LivePlaceFees, requested_live_fee
 from riskroute.live.limits import LARGEST_PRICE, LARGEST_SIZE
@@ -145,7 +145,7 @@ def decode_request(body: bytes, kind: type[Kind], what: str) -> Kind:
     except msgspec.ValidationError as error:
         raise MalformedRequestError(_explanation(str(error), what)) from None
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise MalformedRequestError(f"{what} must be JSON, was not: {one_line_error(error)}") from None
+        raise MalformedRequestError(f"{what} must be JSON, was not: {one_line_text(error)}") from None
     # Python's decoder takes longer than the order itself, so it runs only if a field may be repeated. An encoded record
     # has as many quotation marks as its body only if no field is repeated, default or unknown, and no number is text:
     # see `_RequestRecord`.
@@ -161,7 +161,7 @@ def _plain_values(body: bytes) -> Any:
         fields = dict(pairs)
         if len(fields) < len(pairs):
             repeated = next(name for name, _ in pairs if [other for other, _ in pairs].count(name) > 1)
-            raise MalformedRequestError(f"{one_line_error(repeated, 60)} must be given once, was repeated")
+            raise MalformedRequestError(f"{one_line_text(repeated, 60)} must be given once, was repeated")
         return fields
 
     return json.loads(body, object_pairs_hook=once, parse_float=_number)
@@ -191,7 +191,7 @@ def _explanation(error: str, what: str) -> str:
     if found := re.fullmatch(r"Object missing required field `(.+)`(?:.*)", text):
         return f"{found[1]} must be given, was missing" + ("" if field == what else f" in {field}")
     if found := re.fullmatch(r"Object contains unknown field `(.+)`", text):
-        return f"{one_line_error(found[1], 60)} is no field of {field}"
+        return f"{one_line_text(found[1], 60)} is no field of {field}"
     if found := re.fullmatch(r"Invalid enum value (.+)", text):
         values = {
             "side": "buy or sell",
@@ -200,10 +200,10 @@ def _explanation(error: str, what: str) -> str:
             "children.kind": "dark, dark_rest, limit, take or sweep",
         }
         place = re.sub(r"\.(\d+|\.\.\.)(?=\.)", "", field)  # lists without their indices
-        return f"{field} must be {values.get(place, 'one of its values')}, was {one_line_error(found[1], 60)}"
+        return f"{field} must be {values.get(place, 'one of its values')}, was {one_line_text(found[1], 60)}"
     if found := re.fullmatch(r"Expected `array` of length (\d+)(, got \d+)?", text):
         return f"{field} must be a list of {found[1]} values"
-    return f"{field} is invalid: {one_line_error(text)}"
+    return f"{field} is invalid: {one_line_text(text)}"
 
 
 class _Steps:

@@ -12,7 +12,7 @@ from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from riskroute.core.errors import RiskrouteError
-from riskroute.core.text import one_line_error
+from riskroute.core.text import one_line_text
 from riskroute.live.background import BackgroundThread
 from riskroute.live.http.views import encode_view, state_view, viewer_view
 from riskroute.live.ledger import LOGGER
@@ -130,7 +130,7 @@ class EventStream(StreamingResponse):
         try:
             await super().__call__(scope, receive, send)
         except RiskrouteError as error:  # the log cannot be read
-            LOGGER.error("an event stream ended: %s", one_line_error(error))
+            LOGGER.error("an event stream ended: %s", one_line_text(error))
         finally:
             self._streams.count -= 1
 

@@ -16,7 +16,8 @@ import polars
 
 from riskroute.core.errors import InputError
 from riskroute.core.files import writable_folder, write_json, write_whole
-from riskroute.core.instrument import Instrument, instrument_from_terms, instrument_terms, plain_number
+from riskroute.core.instrument import Instrument, instrument_from_terms, instrument_terms
+from riskroute.core.text import plain_number
 from riskroute.live.fees import live_fee_text
 from riskroute.live.log.interface import Log, LogHead, log_events_after
 from riskroute.live.state.amounts import NANO, amount_scale
@@ -145,7 +146,7 @@ class _LogTables:
 
     def fee_schedule(self) -> str:
         """Return the fee schedule for `riskroute backtest`."""
-        parts = ["# Fees of the log, without their limits per order.\n"]
+        parts = ["# Fees in the log, without minimums and maximums per order.\n"]
         for (venue, symbol), days in self._fees.items():
             for day, (taker, maker) in sorted(days.items()):
                 place = f"venue = {json.dumps(venue)}\nsymbol = {json.dumps(symbol)}\nfrom = {day}\n"

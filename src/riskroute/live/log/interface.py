@@ -26,9 +26,9 @@ from typing import Protocol, Self, get_args
 import msgspec
 
 from riskroute.core.errors import DataError, InputError, LeaseError, WriteError
+from riskroute.core.provenance import machine_type, provenance_versions
 from riskroute.core.records import decode_record, encode_record
-from riskroute.core.runtime import machine_type, provenance_versions
-from riskroute.core.text import one_line_error, shown
+from riskroute.core.text import one_line_text, shown
 from riskroute.core.validation import real_number, whole_number
 from riskroute.live.state.events import AcceptedEvent, AnyEvent, SettledEvent, ShadowedEvent
 
@@ -382,7 +382,7 @@ def log_row_events(row: LogRow) -> Sequence[AnyEvent]:
     try:
         body: _Body = decode_record(row.body, _Body)  # type: ignore[arg-type]  # a union
     except msgspec.MsgspecError as error:
-        raise DataError(f"row {row.seq} of the log cannot be decoded as an event: {one_line_error(error)}") from None
+        raise DataError(f"row {row.seq} of the log cannot be decoded as an event: {one_line_text(error)}") from None
     return body if isinstance(body, list) else (body,)
 
 

@@ -15,7 +15,7 @@ import msgspec
 
 from riskroute.core.errors import DataError, InputError, KnownKeyError, StateError, WriteError
 from riskroute.core.runtime import require_extra
-from riskroute.core.text import one_line_error
+from riskroute.core.text import one_line_text
 from riskroute.live.log.group_commit import GroupCommitLog, Key, fenced_commit, held_commit_lease
 from riskroute.live.log.interface import (
     PAGE,
@@ -108,10 +108,10 @@ class PostgresLog(GroupCommitLog):
             connection = psycopg.connect(**settings | conninfo_to_dict(self._database), autocommit=True)
             connection.execute("SET synchronous_commit = on")
         except psycopg.ProgrammingError as error:
-            raise InputError(f"database must be a libpq connection string: {one_line_error(error)}") from None
+            raise InputError(f"database must be a libpq connection string: {one_line_text(error)}") from None
         except psycopg.Error as error:
             raise WriteError(
-                f"the database cannot be reached: {one_line_error(error)}",
+                f"the database cannot be reached: {one_line_text(error)}",
                 definite=True,
                 cause="the database cannot be reached",
             ) from None
@@ -349,5 +349,5 @@ class PostgresLog(GroupCommitLog):
 
 def _not_written(error: Exception, *, definite: bool) -> WriteError:
     return WriteError(
-        f"the database cannot be written: {one_line_error(error)}", definite=definite, cause="the database failed"
+        f"the database cannot be written: {one_line_text(error)}", definite=definite, cause="the database failed"
     )

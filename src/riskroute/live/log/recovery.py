@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import msgspec
 
 from riskroute.core.errors import DataError, RouterError
-from riskroute.core.text import one_line_error
+from riskroute.core.text import one_line_text
 from riskroute.live.learner import Learner
 from riskroute.live.ledger import LOGGER
 from riskroute.live.log.interface import Log, log_events_after, log_pages_after, log_rows_events
@@ -39,7 +39,7 @@ def recover_log(
                 try:
                     return _recover_from(start, log, learner, store, most_bytes)
                 except DataError as error:
-                    LOGGER.warning("the snapshot after row %d is not used: %s", start.seq, one_line_error(error))
+                    LOGGER.warning("the snapshot after row %d is not used: %s", start.seq, one_line_text(error))
         learner.restore(first)
         return _recover_from(None, log, learner, store, most_bytes)
 
@@ -61,7 +61,7 @@ def _recover_from(
             state, seq = decode_trading_state(body), start.seq
             learner.restore(learned)
         except msgspec.MsgspecError as error:
-            raise DataError(f"a snapshot cannot be decoded: {one_line_error(error)}") from None
+            raise DataError(f"a snapshot cannot be decoded: {one_line_text(error)}") from None
     term = 0 if store is None else store.begin(start)
     archive = OrderArchive(log.header.stream) if store is None else OrderArchive(log.header.stream, store.find)
     with learner.reading():

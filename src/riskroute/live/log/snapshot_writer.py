@@ -9,7 +9,7 @@ from concurrent.futures import Future
 
 import msgspec
 
-from riskroute.core.text import one_line_error
+from riskroute.core.text import one_line_text
 from riskroute.live.learner import Learner
 from riskroute.live.ledger import LOGGER
 from riskroute.live.log.interface import Log
@@ -89,7 +89,7 @@ class SnapshotWriter:
                 except Exception as error:  # trading continues; the orders stay in memory until the next snapshot
                     self.failed += 1
                     self._retry_at = self._monotonic() + self.pause_after_failure
-                    LOGGER.warning("a snapshot could not be saved: %s", one_line_error(error))
+                    LOGGER.warning("a snapshot could not be saved: %s", one_line_text(error))
                 else:
                     with lock:
                         archive.forget(orders)

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from riskroute.core.errors import DataError, InputError, KnownKeyError, WriteError
-from riskroute.core.text import one_line_error
+from riskroute.core.text import one_line_text
 from riskroute.core.validation import valid_path
 from riskroute.live.log.group_commit import GroupCommitLog, Key, fenced_commit, held_commit_lease
 from riskroute.live.log.interface import (
@@ -320,10 +320,10 @@ class SqliteLog(GroupCommitLog):
                 raise KnownKeyError from None
             code &= 0xFF
             if code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
-                raise DataError(f"{self.path} cannot be read: {one_line_error(error)}") from error
+                raise DataError(f"{self.path} cannot be read: {one_line_text(error)}") from error
             definite = rolled_back and code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY)
             cause = "the disk is full" if code == sqlite3.SQLITE_FULL else "the disk failed"
-            said = f"{self.path} cannot be written: {one_line_error(error)}"
+            said = f"{self.path} cannot be written: {one_line_text(error)}"
             raise WriteError(said, definite=definite, cause=cause) from error
 
     def _rolled_back(self) -> bool:
@@ -344,7 +344,7 @@ class SqliteLog(GroupCommitLog):
         try:
             yield
         except sqlite3.Error as error:
-            raise DataError(f"{self.path} cannot be read: {one_line_error(error)}") from error
+            raise DataError(f"{self.path} cannot be read: {one_line_text(error)}") from error
 
     def _let_go(self) -> None:
         if self._lease is not None and self._head is not None and self._broken is None:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 
 from riskroute.core.errors import DataError, StateError
-from riskroute.core.text import one_line_error
+from riskroute.core.text import one_line_text
 from riskroute.live.state.archive import ARCHIVE_DAYS, ArchivedOrder
 
 if TYPE_CHECKING:
@@ -225,7 +225,7 @@ class SqliteStateStore:
         except sqlite3.Error as error:
             code = (getattr(error, "sqlite_errorcode", None) or sqlite3.SQLITE_ERROR) & 0xFF
             kind = DataError if code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT) else StateError
-            raise kind(f"{self.path} cannot be used: {one_line_error(error)}") from error
+            raise kind(f"{self.path} cannot be used: {one_line_text(error)}") from error
 
 
 _POSTGRES_SCHEMA = """
@@ -353,4 +353,4 @@ class PostgresStateStore:
         try:
             yield
         except psycopg.Error as error:
-            raise StateError(f"the database cannot be used: {one_line_error(error)}") from error
+            raise StateError(f"the database cannot be used: {one_line_text(error)}") from error

@@ -13,7 +13,7 @@ import msgspec
 
 from riskroute.core.errors import DataError
 from riskroute.core.records import decode_record, encode_record
-from riskroute.core.text import one_line_error
+from riskroute.core.text import one_line_text
 from riskroute.live.state.orders import order_id
 from riskroute.live.state.trading_state import ChildState, ExecutionState, ParentState, TradingState
 
@@ -72,7 +72,7 @@ def _unpacked(order: ArchivedOrder) -> _Packed:
     try:
         return decode_record(order.body, _Packed)
     except msgspec.MsgspecError as error:
-        raise DataError(f"archived order {order.number} is damaged: {one_line_error(error)}") from None
+        raise DataError(f"archived order {order.number} is damaged: {one_line_text(error)}") from None
 
 
 def archived_state(archive: OrderArchive, key: str, state: TradingState) -> TradingState | None:

@@ -9,7 +9,7 @@ import msgspec
 
 from riskroute.core.errors import DataError
 from riskroute.core.records import decode_record, encode_record
-from riskroute.core.text import one_line_error
+from riskroute.core.text import one_line_text
 from riskroute.live.state.amounts import natural_amount
 from riskroute.live.state.orders import ChildOrder, OrderDecision, OrderOutcome, ParentOrder
 
@@ -328,4 +328,4 @@ def decode_trading_state(body: bytes) -> TradingState:
             raise DataError(f"a state must have version {STATE_VERSION}, had {version}")
         return decode_record(body, TradingState)
     except msgspec.MsgspecError as error:
-        raise DataError(f"the encoded state is damaged: {one_line_error(error)}") from None
+        raise DataError(f"the encoded state is damaged: {one_line_text(error)}") from None

@@ -21,11 +21,11 @@ import msgspec
 import polars
 
 from riskroute.core.errors import DataError, NoBooksError
-from riskroute.core.text import one_line_error, shown
+from riskroute.core.text import one_line_text, shown
 from riskroute.core.validation import LONGEST_SYMBOL, is_valid_name, valid_name_rule
 from riskroute.market.readers.columns import TimeColumn
-from riskroute.market.readers.csv_files import text_lines
-from riskroute.market.readers.level_book import BookMessages, BookPart, Levels
+from riskroute.market.readers.csv_files import unpacked_file_lines
+from riskroute.market.readers.level_book import LevelBookMessages, LevelBookPart, Levels
 from riskroute.market.readers.reading import ReadingOptions
 
 LEVELS_PER_PART = 200_000  # levels and trades collected before they are handed on, approximately
@@ -46,7 +46,7 @@ class DepthUpdate(NamedTuple):
 class DepthChain:
     """Chains updates to snapshots by their numbers, and finds gaps.
 
-    >>> book = BookMessages("binance", "X", Path("x.jsonl"))
+    >>> book = LevelBookMessages("binance", "X", Path("x.jsonl"))
     >>> chain = DepthChain(book)
     >>> chain.update(DepthUpdate(1, 5, 3, 4, None, [(9.0, 1.0)], []))
     >>> chain.snapshot(2, 3, [(9.0, 7.0)], [])
@@ -55,7 +55,7 @@ class DepthChain:
     ([9.0, 9.0], [7.0, 1.0], 4)
     """
 
-    def __init__(self, book: BookMessages) -> None:
+    def __init__(self, book: LevelBookMessages) -> None:
         self.book = book
         self.last: int | None = None  # number of the last update, None while the book is unknown
         self.lost = ""  # the fault that opened the current gap
@@ -166,14 +166,14 @@ class BinanceStream:
         self.venue = options.venue or ("binance-futures" if futures else "binance")
         self.symbol = event.s.upper()
         self.key = "binance", self.venue, self.symbol, self.levels
-        self._chain = DepthChain(BookMessages(self.venue, self.symbol, path))
+        self._chain = DepthChain(LevelBookMessages(self.venue, self.symbol, path))
         self._trades, self._ticker, self._lines = "", -1, 0
 
     def continues(self, before: BinanceStream) -> bool:
         """Return whether books carry over from the file ``before``: the numbers of updates show gaps."""
         return True
 
-    def parts(self, before: BinanceStream | None) -> Generator[BookPart]:
+    def parts(self, before: BinanceStream | None) -> Generator[LevelBookPart]:
         """Yield books and trades, after those of the file ``before``; a snapshot takes the time of the next update."""
         self.names[self.symbol] = None
         if before is not None:
@@ -237,7 +237,7 @@ class BinanceStream:
 
     def _events(self) -> Generator[tuple[int, int, BinanceEvent]]:
         """Yield the events that make books and trades with their line numbers and times of receipt (-1: none)."""
-        for line, text in enumerate(text_lines(self.path), 1):
+        for line, text in enumerate(unpacked_file_lines(self.path), 1):
             begin = 0 if text[:1] == b"{" else _object_start(text)
             try:
                 event = _DECODER.decode(text[begin:] if begin else text)
@@ -265,7 +265,7 @@ class BinanceStream:
         try:
             one = json.loads(text)
         except (ValueError, RecursionError) as error:
-            raise DataError(f"{where} must be a complete JSON object: {one_line_error(error)}") from error
+            raise DataError(f"{where} must be a complete JSON object: {one_line_text(error)}") from error
         if isinstance(one, dict) and isinstance(one.get("data"), dict):
             one = one["data"]  # of a combined stream
         if not isinstance(one, dict):
@@ -291,7 +291,7 @@ class BinanceStream:
         try:
             event = msgspec.convert(one, BinanceEvent, strict=False)
         except msgspec.ValidationError as error:
-            raise DataError(f"{where} must be a {name or what}: {one_line_error(error)}") from error
+            raise DataError(f"{where} must be a {name or what}: {one_line_text(error)}") from error
         if not levels and not _is_sound(event, self.names):
             raise DataError(f"{where} must have prices and sizes of a {name}, was {shown(one)}")
         return event

@@ -13,11 +13,11 @@ import polars
 from riskroute.core.errors import DataError, RiskrouteError
 from riskroute.market.readers.binance import BinanceStream
 from riskroute.market.readers.captures import CaptureFile
-from riskroute.market.readers.csv_files import text_lines
+from riskroute.market.readers.csv_files import unpacked_file_lines
 from riskroute.market.readers.event_quotes import EventQuotes
-from riskroute.market.readers.level_book import LevelBook, book_snapshots
-from riskroute.market.readers.reading import ReaderPart, ReadingOptions, require_symbols
-from riskroute.market.readers.trade_tables import table_kind
+from riskroute.market.readers.level_book import LevelBook, level_book_snapshots
+from riskroute.market.readers.reading import ReaderPart, ReadingOptions, require_reading_symbols
+from riskroute.market.readers.trade_tables import trade_table_kind
 from riskroute.market.readers.update_tables import UpdateTable
 from riskroute.market.schema import snapshot_schema
 
@@ -32,7 +32,7 @@ _JSON_NAMES: dict[tuple[str, ...], type[_Source]] = {
 }
 
 
-class UpdateReader:
+class BookUpdateReader:
     """Yields the best levels of every book after each message that changed them, and public trades as events.
 
     Files of one book are read in the order of their first times, and the book carries over. They are looked up among
@@ -118,7 +118,7 @@ class UpdateReader:
         for key, book in books.items():
             for frame in book.rest():
                 yield self._part(*key, frame, missing)
-        require_symbols(self.options.symbols, names, self.source.name)
+        require_reading_symbols(self.options.symbols, names, self.source.name)
 
     def _part(
         self,
@@ -133,7 +133,7 @@ class UpdateReader:
         if frame is None:
             empty = polars.DataFrame(schema=snapshot_schema(self.depth, fractional=True))
             return ReaderPart(venue, symbol, empty, events, notes=notes or {})
-        kept = book_snapshots(frame, venue, symbol, self.depth)
+        kept = level_book_snapshots(frame, venue, symbol, self.depth)
         gaps = missing.pop((venue, symbol), 0)
         return ReaderPart(venue, symbol, kept.with_columns(frame["deeper"]), events, gaps=gaps, notes=notes or {})
 
@@ -141,7 +141,7 @@ class UpdateReader:
 def _kind(path: Path, options: ReadingOptions) -> type[_Source] | None:
     """Return the class that reads a file of updates, by its first rows; None for other files."""
     kind = None if path.suffix.lower() == ".parquet" else _json_kind(path)
-    return kind or (UpdateTable if table_kind(path, options.columns) == "deltas" else None)
+    return kind or (UpdateTable if trade_table_kind(path, options.columns) == "deltas" else None)
 
 
 def _json_kind(path: Path) -> type[_Source] | None:
@@ -154,7 +154,7 @@ def _json_kind(path: Path) -> type[_Source] | None:
 
 def _first_line(path: Path) -> str:
     """Return the first line that is not empty."""
-    line = next((line for line in map(bytes.strip, text_lines(path)) if line), b"")
+    line = next((line for line in map(bytes.strip, unpacked_file_lines(path)) if line), b"")
     try:
         return line.decode()
     except UnicodeDecodeError as error:

@@ -17,11 +17,11 @@ from urllib.parse import parse_qsl, urlsplit
 import msgspec
 
 from riskroute.core.errors import DataError, NoBooksError
-from riskroute.core.text import one_line_error, shown
+from riskroute.core.text import one_line_text, shown
 from riskroute.core.validation import LONGEST_SYMBOL, is_valid_name
 from riskroute.market.readers.binance import LEVELS_PER_PART, DepthChain, DepthUpdate
-from riskroute.market.readers.csv_files import text_lines
-from riskroute.market.readers.level_book import BookMessages, BookPart, Levels
+from riskroute.market.readers.csv_files import unpacked_file_lines
+from riskroute.market.readers.level_book import LevelBookMessages, LevelBookPart, Levels
 from riskroute.market.readers.reading import ReadingOptions
 
 
@@ -304,7 +304,7 @@ _MARKET_PARTS = {"BITGET": slice(1, 2), "BYBIT": slice(-1, None)}
 class _Feed:
     """The book and trades of one symbol in a capture."""
 
-    def __init__(self, book: BookMessages) -> None:
+    def __init__(self, book: LevelBookMessages) -> None:
         self.book, self.chain = book, DepthChain(book)
         self.known, self.last = False, -1
         self._whole: tuple[int, int, Levels, Levels] | None = None  # a book that no update has continued yet
@@ -379,7 +379,7 @@ class CaptureFile:
         """Return whether books carry over from the file ``before``: a capture is a new connection."""
         return False
 
-    def parts(self, before: CaptureFile | None) -> Generator[BookPart]:
+    def parts(self, before: CaptureFile | None) -> Generator[LevelBookPart]:
         """Yield the books and trades of every symbol; a capture begins without books."""
         self._before = 0 if before is None else before._before + before._count
         market = _MARKET_PARTS.get(self._exchange)
@@ -418,14 +418,14 @@ class CaptureFile:
             if not feed.known and (not self.options.symbols or symbol in self.options.symbols):
                 raise DataError(f"{self.path} has no whole book of {symbol} at {venue}; name the symbols to import")
 
-    def _take(self) -> Iterator[BookPart]:
+    def _take(self) -> Iterator[LevelBookPart]:
         for feed in self._feeds.values():
             if len(feed.book):
                 yield feed.book.take()
 
     def _feed(self, venue: str, symbol: str) -> _Feed:
         if (venue, symbol) not in self._feeds:
-            self._feeds[venue, symbol] = _Feed(BookMessages(venue, symbol, self.path, before=self._before))
+            self._feeds[venue, symbol] = _Feed(LevelBookMessages(venue, symbol, self.path, before=self._before))
         return self._feeds[venue, symbol]
 
     def _found(self, number: int, line: _Line) -> _Found:
@@ -446,19 +446,19 @@ class CaptureFile:
         except (msgspec.DecodeError, KeyError, IndexError, TypeError, ValueError, AttributeError, OSError) as error:
             where = f"line {number:,} of {self.path.name}"
             expected = f"a message of {self._exchange} as it is documented"
-            text = f"{type(error).__name__}: {one_line_error(error)}"
+            text = f"{type(error).__name__}: {one_line_text(error)}"
             raise DataError(f"{where} must be {expected}, was {shown(line.data[:80])} ({text})") from error
 
     def _lines(self) -> Generator[tuple[int, _Line]]:
         decoder = msgspec.json.Decoder(_Line)
-        for number, text in enumerate(text_lines(self.path), 1):
+        for number, text in enumerate(unpacked_file_lines(self.path), 1):
             if not text.strip():
                 continue
             where = f"line {number:,} of {self.path.name}"
             try:
                 line = decoder.decode(text)
             except (msgspec.DecodeError, UnicodeDecodeError) as error:
-                raise DataError(f"{where} must be a line of a capture: {one_line_error(error)}") from error
+                raise DataError(f"{where} must be a line of a capture: {one_line_text(error)}") from error
             if not (0 <= line.ts < 2**33 and 0 <= line.recorded < 2**33):
                 raise DataError(f"{where} must have a time of receipt in seconds, was {line.ts or line.recorded:g}")
             yield number, line

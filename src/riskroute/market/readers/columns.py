@@ -13,7 +13,7 @@ from pathlib import Path
 import polars
 
 from riskroute.core.errors import DataError, InputError
-from riskroute.core.text import one_line_error, shown
+from riskroute.core.text import one_line_text, shown
 from riskroute.core.validation import valid_path
 from riskroute.market.clock import YEARS
 from riskroute.market.schema import MOST_LEVELS, TIME, level_columns
@@ -110,7 +110,7 @@ def load_columns(path: str | os.PathLike[str]) -> dict[str, str]:
         text = file.read_text(encoding="utf-8")
         names = tomllib.loads(text) if ending == ".toml" else json.loads(text)
     except (OSError, ValueError, RecursionError) as error:
-        raise DataError(f"{file} must be a {ending[1:].upper()} file of names: {one_line_error(error)}") from error
+        raise DataError(f"{file} must be a {ending[1:].upper()} file of names: {one_line_text(error)}") from error
     if not isinstance(names, dict) or not all(isinstance(name, str) for name in names.values()):
         raise DataError(f'{file} must hold only entries such as bid_px_00 = "BestBid", was {shown(names)}')
     return names
@@ -161,7 +161,7 @@ class TimeColumn:
         try:
             return self._read(column)
         except polars.exceptions.PolarsError as error:
-            text = one_line_error(error)
+            text = one_line_text(error)
             raise DataError(f"{self.source}: cannot parse the times in {self.name}: {text}") from error
 
     def _read(self, column: polars.Series) -> polars.Series:

@@ -15,7 +15,7 @@ import polars
 
 from riskroute.core.errors import DataError
 from riskroute.core.runtime import require_extra
-from riskroute.core.text import one_line_error
+from riskroute.core.text import one_line_text
 
 GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"  # first bytes of compressed files
 BLOCK = 4 << 20  # bytes per chunk
@@ -90,7 +90,7 @@ def csv_frames(
     from pyarrow import csv
 
     def refused(text: str) -> DataError:
-        return DataError(f"{path} is not a valid table: {one_line_error(text, 300)} (in {member})")
+        return DataError(f"{path} is not a valid table: {one_line_text(text, 300)} (in {member})")
 
     def skipped(row: Any) -> str:
         return "skip" if skips is not None and skips(row.text) else "error"
@@ -116,7 +116,7 @@ def csv_frames(
             raise refused("Empty CSV file")
 
 
-def table_frames(path: Path, types: Mapping[str, Any], rows: int) -> Generator[polars.DataFrame]:
+def csv_table_frames(path: Path, types: Mapping[str, Any], rows: int) -> Generator[polars.DataFrame]:
     """Yield chunks of a table: Parquet if the name ends so, otherwise CSV with a header.
 
     ``types`` (pyarrow) are those of CSV columns that must not be inferred; ``rows`` is the size of a chunk of a Parquet
@@ -137,10 +137,10 @@ def table_frames(path: Path, types: Mapping[str, Any], rows: int) -> Generator[p
                     if batch.num_rows:
                         yield csv_frame_from_arrow(batch)
         except (pyarrow.ArrowException, UnicodeError, polars.exceptions.PolarsError) as error:
-            raise DataError(f"{path} must be a Parquet file: {one_line_error(error)}") from error
+            raise DataError(f"{path} must be a Parquet file: {one_line_text(error)}") from error
 
 
-def text_lines(path: Path) -> Iterator[bytes]:
+def unpacked_file_lines(path: Path) -> Iterator[bytes]:
     """Yield the lines of a text file: plain, gzip, zstd, or the only CSV or JSON file in a zip archive."""
     member = path.name
     with csv_file_errors(path):
@@ -226,11 +226,11 @@ def csv_file_errors(path: Path, member: str = "") -> Iterator[None]:
     try:
         yield
     except (zipfile.BadZipFile, gzip.BadGzipFile, zlib.error, EOFError, NotImplementedError, UnicodeError) as error:
-        raise DataError(f"{path} is truncated or damaged{where}: {one_line_error(error)}") from error
+        raise DataError(f"{path} is truncated or damaged{where}: {one_line_text(error)}") from error
     except RuntimeError as error:
         raise DataError(f"{path} must not be encrypted{where}: {error}") from error
     except OSError as error:
         if error.errno is None:  # from the decompression library, not from the system
-            raise DataError(f"{path} is truncated or damaged{where}: {one_line_error(error)}") from error
-        text = error.strerror or one_line_error(error)
+            raise DataError(f"{path} is truncated or damaged{where}: {one_line_text(error)}") from error
+        text = error.strerror or one_line_text(error)
         raise DataError(f"cannot read {path}{where}: {text}") from error

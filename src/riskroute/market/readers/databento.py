@@ -24,7 +24,7 @@ from numba import njit
 from riskroute.core.arrays import Integers
 from riskroute.core.errors import DataError, InputError
 from riskroute.core.validation import LONGEST_SYMBOL, is_valid_name, valid_name_rule
-from riskroute.market.clock import SECOND, clock_stamp, date_in_name, local_day
+from riskroute.market.clock import SECOND, clock_stamp, local_day
 from riskroute.market.readers.csv_files import csv_header
 from riskroute.market.readers.databento_files import (
     BOOK_DEPTHS,
@@ -40,9 +40,10 @@ from riskroute.market.readers.reading import (
     ReaderPart,
     ReadingOptions,
     label_reading_rows,
-    require_symbols,
-    to_events,
-    to_snapshots,
+    reading_events,
+    reading_file_date,
+    reading_snapshots,
+    require_reading_symbols,
 )
 from riskroute.market.schema import keep_schema_levels, level_columns
 
@@ -254,7 +255,7 @@ class DatabentoReader:
         self.depth = options.kept(BOOK_DEPTHS.get(self.schema, ITCH_LEVELS))
         day = options.date or self._file.day
         if day.year < 1971:
-            day = date_in_name(path.name) or day
+            day = reading_file_date(path.name) or day
         self._day = day
         # US equities trade on one New York day of a UTC day; sessions of other markets cross both
         self.date = day if self.us_equity else None
@@ -293,7 +294,7 @@ class DatabentoReader:
                 given = True
             if feed.book is not None and not feed.ended:
                 raise DataError(f"{self.source} never marks the last record of an event (flag 128)")
-        require_symbols(self.options.symbols, seen, self.source.name)
+        require_reading_symbols(self.options.symbols, seen, self.source.name)
         if self._other and not given:
             raise DataError(f"{self.source} must hold books of {self._day}, was {self._other}; give date")
 
@@ -391,13 +392,15 @@ class DatabentoReader:
         books = self._of_day(books.filter(~doubtful), notes)
         known = BOOK_DEPTHS.get(self.schema, self.depth)
         whole = books.select("deeper", "sequence", "ts_event", *level_columns(known))
-        typed = to_snapshots(label_reading_rows(whole, venue, symbol), known, source=self.source.name, word="record")
+        typed = reading_snapshots(
+            label_reading_rows(whole, venue, symbol), known, source=self.source.name, word="record"
+        )
         inside = typed.with_columns(whole["deeper"])
         kept = keep_schema_levels(inside.drop("deeper"), self.depth)
         kept = kept.with_columns(kept["deeper"] | inside["deeper"])
         if events is not None:
             events = label_reading_rows(self._of_day(events, {}), venue, symbol)
-            events = to_events(events, self.source.name, "record")
+            events = reading_events(events, self.source.name, "record")
         return ReaderPart(venue, symbol, kept, events, *counts, notes={name: n for name, n in notes.items() if n})
 
     def _lifted(self, feed: _Feed, records: polars.DataFrame, notes: dict[str, int]) -> polars.DataFrame:

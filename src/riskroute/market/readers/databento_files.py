@@ -17,7 +17,7 @@ import polars
 
 from riskroute.core.errors import DataError, NoBooksError
 from riskroute.core.runtime import require_extra
-from riskroute.core.text import one_line_error
+from riskroute.core.text import one_line_text
 from riskroute.market.clock import SECOND
 from riskroute.market.readers.csv_files import (
     csv_file_errors,
@@ -155,7 +155,7 @@ class _DbnFile:
             decoder.write(head + body)
             found = decoder.decode()
         except (DBNError, ValueError) as error:
-            raise DataError(f"{self.path} must be a DBN file: {one_line_error(error)}") from error
+            raise DataError(f"{self.path} must be a DBN file: {one_line_text(error)}") from error
         if not found:
             raise DataError(f"{self.path} is truncated or damaged in its DBN metadata")
         return found[0]
@@ -301,7 +301,7 @@ class _CsvFile:
         try:
             table = piece.select(wanted).with_columns(changes)
         except polars.exceptions.PolarsError as error:
-            raise DataError(f"{self.path}: prices must be {form}: {one_line_error(error)}") from error
+            raise DataError(f"{self.path}: prices must be {form}: {one_line_text(error)}") from error
         table = table.with_columns(self._times(table[name]).alias(name) for name in ("ts_event", "ts_recv"))
         if "symbol" in piece.columns:
             return _nulls(table).with_columns(piece["symbol"].replace("", None).alias("symbol"))
@@ -319,7 +319,7 @@ class _CsvFile:
         except polars.exceptions.PolarsError as error:
             raise DataError(
                 f"{self.path}: {column.name} must be a time such as 2024-01-02T14:30:00.000000000Z or integer "
-                f"nanoseconds: {one_line_error(error)}"
+                f"nanoseconds: {one_line_text(error)}"
             ) from error
 
 

@@ -20,12 +20,12 @@ import msgspec
 import polars
 
 from riskroute.core.errors import DataError
-from riskroute.core.text import one_line_error
+from riskroute.core.text import one_line_text
 from riskroute.core.validation import LONGEST_SYMBOL, LONGEST_VENUE, is_valid_name, valid_name_rule
 from riskroute.market.clock import SECOND
 from riskroute.market.readers.columns import TimeColumn
-from riskroute.market.readers.csv_files import text_lines
-from riskroute.market.readers.level_book import BookMessages, BookPart
+from riskroute.market.readers.csv_files import unpacked_file_lines
+from riskroute.market.readers.level_book import LevelBookMessages, LevelBookPart
 from riskroute.market.readers.reading import ReadingOptions, require_reading_option
 
 
@@ -62,14 +62,14 @@ class EventQuotes:
         self.key = "quotes", first.venue or options.venue, first.symbol.upper()
         self.names: dict[str, None] = {}
         self._before, self._count, self._last = 0, 0, 0
-        self._books: dict[tuple[str, str], BookMessages] = {}
+        self._books: dict[tuple[str, str], LevelBookMessages] = {}
         self._known: dict[tuple[str, str], bool] = {}  # whether there was a whole book
 
     def continues(self, before: EventQuotes) -> bool:
         """Return whether books carry over from the file ``before``."""
         return (self.first or 0) - before._last <= self.CARRY
 
-    def parts(self, before: EventQuotes | None) -> Iterator[BookPart]:
+    def parts(self, before: EventQuotes | None) -> Iterator[LevelBookPart]:
         """Yield the books and trades of every symbol."""
         if before is not None:
             self._before, self._books = before._before + before._count, before._books
@@ -100,7 +100,7 @@ class EventQuotes:
                 raise DataError(f"{where} must have {valid_name_rule(longest)} as {name}, was {value!r}")
         self.names[key[1]] = None
         if key not in self._books:
-            self._books[key] = BookMessages(*key, self.path, before=self._before)
+            self._books[key] = LevelBookMessages(*key, self.path, before=self._before)
         book, known = self._books[key], self._known.setdefault(key, False)
         if quote.trade is not None:
             prices = [quote.trade.price]
@@ -137,10 +137,10 @@ class EventQuotes:
 
     def _quotes(self) -> Generator[tuple[int, _Quote]]:
         decoder = msgspec.json.Decoder(_Quote)
-        for line, text in enumerate(text_lines(self.path), 1):
+        for line, text in enumerate(unpacked_file_lines(self.path), 1):
             if text.strip():
                 try:
                     yield line, decoder.decode(text)
                 except (msgspec.DecodeError, UnicodeDecodeError) as error:
                     where = f"line {line:,} of {self.path.name}"
-                    raise DataError(f"{where} must be a quote of an event contract: {one_line_error(error)}") from error
+                    raise DataError(f"{where} must be a quote of an event contract: {one_line_text(error)}") from error

@@ -18,8 +18,8 @@ import polars
 from riskroute.core.errors import DataError, InputError, RiskrouteError
 from riskroute.core.validation import LONGEST_SYMBOL, is_valid_name
 from riskroute.market.readers.csv_files import csv_file_errors, read_csv_file_fully, unpacked_csv_file
-from riskroute.market.readers.level_book import BookMessages, LevelBook, book_snapshots
-from riskroute.market.readers.reading import MOST_SYMBOLS, ReaderPart, ReadingOptions, require_symbols
+from riskroute.market.readers.level_book import LevelBook, LevelBookMessages, level_book_snapshots
+from riskroute.market.readers.reading import MOST_SYMBOLS, ReaderPart, ReadingOptions, require_reading_symbols
 from riskroute.market.schema import snapshot_schema
 
 _FEEDS = {0x8002: "TOPS 1.5", 0x8003: "TOPS 1.6", 0x8004: "DEEP 1.0"}  # message protocols of IEX-TP
@@ -64,7 +64,7 @@ class IexReader:
         self._protocol, self._start = first.protocol, first.first
         self.depth = options.kept(1 if _FEEDS[first.protocol].startswith("TOPS") else options.depth or 50)
         self.venue = options.venue or "IEXG"
-        self._books: dict[bytes, BookMessages | None] = {}  # None: not requested
+        self._books: dict[bytes, LevelBookMessages | None] = {}  # None: not requested
         self._levels: dict[bytes, LevelBook] = {}
         self._changes: dict[bytes, tuple[list[tuple[float, float]], list[tuple[float, float]]]] = {}
         self._names: dict[str, None] = {}
@@ -81,7 +81,7 @@ class IexReader:
         for symbol, book in self._levels.items():
             for frame in book.rest():
                 yield self._part(symbol.decode().strip(), frame, None)
-        require_symbols(self.options.symbols, self._names, self.source.name)
+        require_reading_symbols(self.options.symbols, self._names, self.source.name)
 
     def _messages(self) -> Iterator[tuple[int, bytes]]:
         """Yield numbered messages; refuse missing ones, and skip repeated ones."""
@@ -128,14 +128,14 @@ class IexReader:
             book.add(number, stamp, *changes)
         return 1
 
-    def _book(self, symbol: bytes) -> BookMessages | None:
+    def _book(self, symbol: bytes) -> LevelBookMessages | None:
         """Return a new book of a symbol, None if it is not requested."""
         name = symbol.decode("ascii", "replace").strip()
         self._names[name] = None
         wanted = self.options.symbols
         found = None
         if name in wanted or (not wanted and is_valid_name(name, longest=LONGEST_SYMBOL)):
-            found = BookMessages(self.venue, name, self.source, "message", fractional=False)
+            found = LevelBookMessages(self.venue, name, self.source, "message", fractional=False)
             self._levels[symbol] = LevelBook(self.depth)
         self._books[symbol] = found
         if not wanted and len(self._levels) > MOST_SYMBOLS:
@@ -155,7 +155,7 @@ class IexReader:
     def _part(self, symbol: str, frame: polars.DataFrame | None, events: polars.DataFrame | None) -> ReaderPart:
         if frame is None:
             return ReaderPart(self.venue, symbol, polars.DataFrame(schema=snapshot_schema(self.depth)), events)
-        kept = book_snapshots(frame, self.venue, symbol, self.depth, fractional=False)
+        kept = level_book_snapshots(frame, self.venue, symbol, self.depth, fractional=False)
         return ReaderPart(self.venue, symbol, kept.with_columns(frame["deeper"]), events)
 
 

@@ -19,16 +19,17 @@ from numba import njit
 
 from riskroute.core.errors import DataError, InputError, RiskrouteError
 from riskroute.core.runtime import require_extra
-from riskroute.market.clock import clock_stamp, date_in_name
+from riskroute.market.clock import clock_stamp
 from riskroute.market.readers.csv_files import read_csv_file_fully, unpacked_csv_file
 from riskroute.market.readers.reading import (
     ITCH_LEVELS,
     ReaderPart,
     ReadingOptions,
     label_reading_rows,
+    reading_events,
+    reading_file_date,
     require_reading_option,
-    require_symbols,
-    to_events,
+    require_reading_symbols,
 )
 from riskroute.market.schema import keep_schema_levels, level_columns
 
@@ -126,7 +127,7 @@ class ItchReader:
 
     def __init__(self, path: Path, options: ReadingOptions) -> None:
         self.source, self.options, self.depth = path, options, options.kept(ITCH_LEVELS)
-        self.date = require_reading_option("date", options.date or date_in_name(path.name), path.name)
+        self.date = require_reading_option("date", options.date or reading_file_date(path.name), path.name)
         self.venue = options.venue or _venue_in_name(path.name)
         self.stats: dict[str, Any] = {}
         self._known = min(self.depth + 1, ITCH_LEVELS)
@@ -148,7 +149,7 @@ class ItchReader:
         if not wanted:
             some = ", ".join(sorted(found)[:8]) + (", ..." if len(found) > 8 else "")
             raise InputError(f"{self.source.name} has {len(found):,} symbols ({some}); give symbol")
-        require_symbols(wanted, found, self.source.name)
+        require_reading_symbols(wanted, found, self.source.name)
 
     def _reading(self, names: dict[int, str], wanted: tuple[str, ...]) -> Iterator[ReaderPart]:
         """Yield parts of the ``wanted`` symbols of the directory, or of those in ``names`` if none are wanted."""
@@ -274,7 +275,7 @@ class ItchReader:
             name: polars.col(name).replace_strict(codes, return_dtype=polars.String) for name in ("action", "side")
         }
         remaining = polars.when(~polars.col("hidden")).then("remaining").alias("remaining")
-        return to_events(label_reading_rows(frame.with_columns(remaining, **letters), self.venue, symbol))
+        return reading_events(label_reading_rows(frame.with_columns(remaining, **letters), self.venue, symbol))
 
 
 def _with_hidden_trades(messages: dict[str, Any], trades: dict[str, Any]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from riskroute.core.arrays import Flags, Floats, Integers, Matrix
 from riskroute.core.errors import DataError
 from riskroute.market.clock import SECOND
 from riskroute.market.readers.columns import TimeColumn
-from riskroute.market.readers.reading import label_reading_rows, to_events
+from riskroute.market.readers.reading import label_reading_rows, reading_events
 from riskroute.market.schema import LEVEL_FIELDS, TIME, snapshot_schema
 
 Levels = Sequence[tuple[float, float]]  # prices and sizes
@@ -104,7 +104,7 @@ class LevelBook:
         return polars.DataFrame([*columns, polars.Series("deeper", marks[2] > 0)])
 
 
-def book_snapshots(
+def level_book_snapshots(
     frame: polars.DataFrame, venue: str, symbol: str, depth: int, *, fractional: bool = True
 ) -> polars.DataFrame:
     """Return the books of `LevelBook` as a snapshot table."""
@@ -172,7 +172,7 @@ def _follow(
     return len(stamps), found
 
 
-class BookPart(NamedTuple):
+class LevelBookPart(NamedTuple):
     """Updates of one book, public trades as an event table if there are any, and counts as in `ReaderPart`."""
 
     venue: str
@@ -183,12 +183,12 @@ class BookPart(NamedTuple):
     notes: Mapping[str, int] = {}
 
 
-class BookMessages:
+class LevelBookMessages:
     """Messages of one book: new levels and public trades, collected one by one and taken as arrays.
 
     Numbers of messages count the lines of all files of the book; ``before`` of them are in earlier files.
 
-    >>> book = BookMessages("binance", "BTCUSDT", Path("btc.jsonl"))
+    >>> book = LevelBookMessages("binance", "BTCUSDT", Path("btc.jsonl"))
     >>> book.add(1, 5, [(9.0, 2.0)], [(10.0, 1.0)], reset=True)
     >>> book.trade(2, 6, 10.0, 0.5, "A")
     >>> part = book.take()
@@ -225,7 +225,7 @@ class BookMessages:
         self._traded.extend((self.before + number, time, " BA".index(side or " ")))
         self._terms.extend((price, size))
 
-    def take(self, times: TimeColumn | None = None) -> BookPart:
+    def take(self, times: TimeColumn | None = None) -> LevelBookPart:
         """Return what was added since the last call; ``times`` converts counts to UTC nanoseconds."""
         rows, levels = np.array(self._rows).reshape(-1, 5), np.array(self._levels).reshape(-1, 2)
         counts = rows[:, 2] + rows[:, 3]
@@ -242,11 +242,11 @@ class BookMessages:
             sizes=np.ascontiguousarray(levels[:, 1]),
         )
         place = self.source, self.word, self.before
-        self._latest = check_updates(updates, place, self._latest)
+        self._latest = check_level_updates(updates, place, self._latest)
         events, late = self._events(times) if len(self._traded) else (None, 0)
         gaps, self.gaps = self.gaps, 0
         self._clear()
-        return BookPart(self.venue, self.symbol, updates, events, gaps, {"late": late} if late else {})
+        return LevelBookPart(self.venue, self.symbol, updates, events, gaps, {"late": late} if late else {})
 
     def _events(self, times: TimeColumn | None) -> tuple[polars.DataFrame, int]:
         traded, terms = np.array(self._traded).reshape(-1, 3), np.array(self._terms).reshape(-1, 2)
@@ -259,7 +259,7 @@ class BookMessages:
                 "side": polars.Series(np.array(["", "B", "A"])[traded[:, 2]]),
             }
         ).with_columns(venue=polars.lit(self.venue), symbol=polars.lit(self.symbol))
-        events, self._latest_trade, late = trade_events(
+        events, self._latest_trade, late = level_book_trades(
             table, (self.source, self.word, self.before), self._latest_trade, fractional=self.fractional
         )
         return events, late
@@ -271,7 +271,9 @@ def _stamps(counts: Integers, times: TimeColumn | None) -> Integers:
     return times.read(polars.Series(counts)).cast(polars.Int64).to_numpy()
 
 
-def check_updates(updates: LevelUpdates, place: tuple[Path, str, int], latest: int, *, signed: bool = False) -> int:
+def check_level_updates(
+    updates: LevelUpdates, place: tuple[Path, str, int], latest: int, *, signed: bool = False
+) -> int:
     """Refuse updates out of order or with impossible prices and sizes; return the time of the last one.
 
     ``place`` is the file, the word for a row, and the number of rows in earlier files. ``signed`` prices may be 0 or
@@ -287,12 +289,12 @@ def check_updates(updates: LevelUpdates, place: tuple[Path, str, int], latest: i
     for expected, (odd, values) in wrong.items():
         if odd.any():
             first = int(odd.argmax())
-            was = format_stamp(int(stamps[first])) if values is stamps else repr(float(values[first]))
-            refuse_number(int(updates.numbers[first]), place, expected, was)
+            was = _format_stamp(int(stamps[first])) if values is stamps else repr(float(values[first]))
+            refuse_level_book_row(int(updates.numbers[first]), place, expected, was)
     return int(stamps[-1]) if len(stamps) else latest
 
 
-def trade_events(
+def level_book_trades(
     table: polars.DataFrame,
     place: tuple[Path, str, int],
     latest: int,
@@ -318,7 +320,9 @@ def trade_events(
         odd = table.filter(rule)
         if odd.height:
             value = odd[name][0]
-            refuse_number(odd["sequence"][0], place, expected, format_stamp(value) if name == "stamp" else repr(value))
+            refuse_level_book_row(
+                odd["sequence"][0], place, expected, _format_stamp(value) if name == "stamp" else repr(value)
+            )
     columns = table.select(
         rising.cast(TIME).alias("ts_event"),
         "sequence",
@@ -332,20 +336,20 @@ def trade_events(
         polars.lit(0).alias("order_id"),
         polars.lit(0).alias("old_order_id"),
     )
-    events = to_events(columns, place[0].name, place[1], fractional=fractional)
+    events = reading_events(columns, place[0].name, place[1], fractional=fractional)
     return events, int(rising[-1]) if len(rising) else latest, int((late > 0).sum())
 
 
-def refuse_number(number: int, place: tuple[Path, str, int], expected: str, was: str) -> None:
+def refuse_level_book_row(number: int, place: tuple[Path, str, int], expected: str, was: str) -> None:
     """Raise a `DataError` about a row or line by its number in all files of the book."""
     source, word, before = place
     raise DataError(f"{word} {number - before:,} of {source.name} must have {expected}, was {was}")
 
 
-def format_stamp(stamp: int) -> str:
+def _format_stamp(stamp: int) -> str:
     """Format UTC nanoseconds as date and time.
 
-    >>> format_stamp(1_577_836_800_000_001_000)
+    >>> _format_stamp(1_577_836_800_000_001_000)
     '2020-01-01 00:00:00.000001 UTC'
     """
     seconds, rest = divmod(stamp, 10**9)

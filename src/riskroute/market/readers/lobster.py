@@ -13,16 +13,17 @@ import polars
 
 from riskroute.core.errors import DataError, InputError
 from riskroute.core.validation import one_of
-from riskroute.market.clock import clock_stamp, date_in_name
+from riskroute.market.clock import clock_stamp
 from riskroute.market.readers.csv_files import csv_frames, csv_members
 from riskroute.market.readers.reading import (
     ReaderPart,
     ReadingOptions,
-    from_ten_thousandths,
     label_reading_rows,
+    reading_events,
+    reading_file_date,
+    reading_snapshots,
+    reading_ten_thousandths,
     refuse_rows,
-    to_events,
-    to_snapshots,
 )
 from riskroute.market.schema import keep_schema_levels
 
@@ -53,7 +54,7 @@ class LobsterReader:
         found = self._name()
         self.levels = int(found["depth"])
         self.depth = options.kept(self.levels)
-        day = options.date or date_in_name(found["date"])
+        day = options.date or reading_file_date(found["date"])
         if day is None or not 1 <= self.levels <= 1000:
             raise DataError(
                 f"the name of {path} must state its date and number of levels (1 to 1000), was {found[0]!r}"
@@ -101,7 +102,7 @@ class LobsterReader:
             keys = polars.DataFrame({"ts_event": stamps, "sequence": message["sequence"]})
             known = min(self.depth + 1, self.levels)
             books = label_reading_rows(polars.concat([keys, _priced(book)], how="horizontal"), self.venue, self.symbol)
-            snapshots = to_snapshots(books, known, source=self.source.name)
+            snapshots = reading_snapshots(books, known, source=self.source.name)
             kept = keep_schema_levels(snapshots, self.depth)
             events = self._events(message.with_columns(ts_event=stamps))
             yield ReaderPart(self.venue, self.symbol, kept, events)
@@ -113,13 +114,13 @@ class LobsterReader:
             "sequence",
             polars.col("type").replace_strict(_ACTIONS, return_dtype=polars.String).alias("action"),
             polars.when(polars.col("direction") > 0).then(polars.lit("B")).otherwise(polars.lit("A")).alias("side"),
-            from_ten_thousandths(polars.col("price")),
+            reading_ten_thousandths(polars.col("price")),
             "size",
             polars.lit(None, dtype=polars.UInt32).alias("remaining"),
             polars.when(polars.col("type") != 5).then("id").otherwise(0).alias("order_id"),
             polars.lit(0).alias("old_order_id"),
         )
-        return to_events(label_reading_rows(columns, self.venue, self.symbol), self.source.name)
+        return reading_events(label_reading_rows(columns, self.venue, self.symbol), self.source.name)
 
 
 class _PairCheck:
@@ -205,7 +206,7 @@ def _side_by_side(
 def _priced(book: polars.DataFrame) -> polars.DataFrame:
     """Convert prices to dollars; LOBSTER writes absent levels as plus or minus 9999999999."""
     prices = [
-        polars.when(polars.col(name).abs() < 9_999_999_999).then(from_ten_thousandths(polars.col(name))).alias(name)
+        polars.when(polars.col(name).abs() < 9_999_999_999).then(reading_ten_thousandths(polars.col(name))).alias(name)
         for name in book.columns
         if "_px_" in name
     ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import difflib
 import itertools
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,8 +15,8 @@ import numpy as np
 import polars
 
 from riskroute.core.errors import DataError, InputError
-from riskroute.core.instrument import Instrument, check_zone
-from riskroute.core.text import one_line_error, shown
+from riskroute.core.instrument import Instrument, valid_instrument_zone
+from riskroute.core.text import one_line_text, shown
 from riskroute.core.validation import (
     LONGEST_SYMBOL,
     LONGEST_VENUE,
@@ -39,6 +40,15 @@ EXCHANGE_CODES = {
     **{"M": "XCHI", "N": "XNYS", "P": "ARCX", "Q": "XNAS", "T": "XNAS", "U": "MEMX", "V": "IEXG", "W": "XCBO"},
     **{"X": "XPSX", "Y": "BATY", "Z": "BATS"},
 }
+
+# Patterns of dates in file names, each with the groups that hold year, month and day. A match with two readings is
+# ambiguous if both are valid and they differ.
+_DATES: tuple[tuple[str, tuple[tuple[int, int, int], ...]], ...] = (
+    (r"^(\d{2})(\d{2})(\d{4})\.(?:NASDAQ|BX|PSX)_ITCH", ((3, 1, 2),)),
+    (r"^S(\d{2})(\d{2})(\d{2})-v50", ((3, 1, 2),)),
+    (r"(?<!\d)(\d{4})-?(\d{2})-?(\d{2})(?!\d)", ((1, 2, 3),)),
+    (r"(?<!\d)(\d{2})(\d{2})(\d{4})(?!\d)", ((3, 1, 2), (3, 2, 1))),
+)
 
 T = TypeVar("T")
 
@@ -114,7 +124,7 @@ class ReadingOptions:
             raise InputError(f"symbol_names must rename symbols to import, was {shown(self.symbol_names)}")
         if len({*self.symbol_names.values()}) < len(both):
             raise InputError(f"symbol_names must be distinct, was {', '.join(self.symbol_names.values())}")
-        if_given(check_zone, "zone", self.zone)
+        if_given(valid_instrument_zone, "zone", self.zone)
         declared = instance_of("instruments", self.instruments, dict, "a dictionary of instruments by symbol")
         valid_list("instruments", list(declared.values()), Instrument, "instruments")
         if_given(check_clock_time, "start", self.start)
@@ -170,7 +180,7 @@ def require_reading_option(name: str, value: T | None, file: str) -> T:
     return value
 
 
-def require_symbols(wanted: Iterable[str], found: Iterable[str], where: str) -> None:
+def require_reading_symbols(wanted: Iterable[str], found: Iterable[str], where: str) -> None:
     """Refuse a file that lacks a wanted symbol; suggest the closest of those found."""
     names = list(found)
     for symbol in wanted:
@@ -195,7 +205,7 @@ def label_reading_rows(frame: polars.DataFrame, venue: str, symbol: str) -> pola
     return frame.with_columns(polars.lit(venue).alias("venue"), polars.lit(symbol).alias("symbol"))
 
 
-def to_snapshots(
+def reading_snapshots(
     frame: polars.DataFrame,
     depth: int,
     *,
@@ -233,7 +243,7 @@ def to_snapshots(
 
 
 def count_reading_half_levels(frame: polars.DataFrame, depth: int, *, signed: bool = False) -> int:
-    """Return the number of levels with a price and size 0, or a size and no price; `to_snapshots` drops them.
+    """Return the number of levels with a price and size 0, or a size and no price; `reading_snapshots` drops them.
 
     >>> bids = {"bid_px_00": [9.0, None, None, 9.0], "bid_sz_00": [0, 5, 0, 5]}
     >>> count_reading_half_levels(polars.DataFrame(bids | {"ask_px_00": 9.5, "ask_sz_00": 1}), 1)
@@ -293,14 +303,14 @@ def _closed(books: polars.DataFrame, depth: int) -> polars.DataFrame:
     return books
 
 
-def to_events(
+def reading_events(
     frame: polars.DataFrame, source: str = "the source", word: str = "row", *, fractional: bool = False
 ) -> polars.DataFrame:
     """Convert a frame to the columns and types of an event table."""
     return _typed(frame, event_schema(fractional=fractional), (source, word))
 
 
-def from_ten_thousandths(column: polars.Expr) -> polars.Expr:
+def reading_ten_thousandths(column: polars.Expr) -> polars.Expr:
     """Convert ten-thousandths of a dollar to dollars."""
     # Rounded: polars multiplies by 1 / 10,000, which leaves 2230700 slightly above 223.07.
     return (column / 10_000).round(4)
@@ -332,7 +342,7 @@ def _typed(
             if changed.schema[name].is_numeric()
         ]
         where = _where(changed.filter(polars.any_horizontal(lost)) if lost else changed, place)
-        raise DataError(f"{where}: {expected}, was: {one_line_error(error)}") from error
+        raise DataError(f"{where}: {expected}, was: {one_line_text(error)}") from error
 
 
 def _where(rows: polars.DataFrame, place: tuple[str, str]) -> str:
@@ -342,3 +352,31 @@ def _where(rows: polars.DataFrame, place: tuple[str, str]) -> str:
         return source
     venue = f", venue {rows['venue'][0]}" if "venue" in rows.columns else ""
     return f"{word} {rows['sequence'][0]:,} of {source}{venue}"
+
+
+def reading_file_date(name: str) -> dt.date | None:
+    """Return the date in a file name, or None if there is none or it is ambiguous.
+
+    >>> [reading_file_date(name) for name in ("12302019.NASDAQ_ITCH50.gz", "20190327.BX_ITCH_50", "S081321-v50.txt.gz")]
+    [datetime.date(2019, 12, 30), datetime.date(2019, 3, 27), datetime.date(2021, 8, 13)]
+    >>> reading_file_date("books_10112012.bin"), reading_file_date("20190327-20190329.bin")
+    (None, None)
+    """
+    for pattern, readings in _DATES:
+        days = {
+            day
+            for found in re.finditer(pattern, name)
+            for year, month, date in readings
+            if (day := _day(found[year], found[month], found[date])) is not None
+        }
+        if days:
+            return days.pop() if len(days) == 1 else None
+    return None
+
+
+def _day(year: str, month: str, day: str) -> dt.date | None:
+    full = int(year) + (2000 if len(year) == 2 else 0)
+    try:
+        return dt.date(full, int(month), int(day)) if full in YEARS else None
+    except ValueError:
+        return None

@@ -12,15 +12,15 @@ from riskroute.core.errors import DataError, NoBooksError
 from riskroute.core.instrument import TRADING_ZONE
 from riskroute.core.validation import LONGEST_SYMBOL, LONGEST_VENUE, is_valid_name, valid_name_rule
 from riskroute.market.readers.columns import TimeColumn, has_tardis_columns, table_columns
-from riskroute.market.readers.csv_files import csv_header, csv_members, table_frames
+from riskroute.market.readers.csv_files import csv_header, csv_members, csv_table_frames
 from riskroute.market.readers.reading import (
     ReaderPart,
     ReadingOptions,
     count_reading_half_levels,
     label_reading_rows,
+    reading_snapshots,
     require_reading_option,
-    require_symbols,
-    to_snapshots,
+    require_reading_symbols,
 )
 from riskroute.market.schema import keep_schema_levels, level_columns
 
@@ -82,12 +82,12 @@ class TableReader:
                 key = str(venue), str(symbol)
                 latest[key] = self._check_order(mine, latest.get(key, 0))
                 yield self._part(*key, mine)
-        require_symbols(self.options.symbols if seen else (), seen, self.source.name)
+        require_reading_symbols(self.options.symbols if seen else (), seen, self.source.name)
 
     def _part(self, venue: str, symbol: str, rows: polars.DataFrame) -> ReaderPart:
         known, rows = min(self.depth + 1, self.levels), label_reading_rows(rows, venue, symbol)
         signed = self.options.signed(symbol)
-        whole = to_snapshots(rows, known, fractional=True, signed=signed, source=self.source.name)
+        whole = reading_snapshots(rows, known, fractional=True, signed=signed, source=self.source.name)
         kept = keep_schema_levels(whole, self.depth)
         halves = count_reading_half_levels(rows, known, signed=signed)
         return ReaderPart(venue, symbol, kept, notes={"half_levels": halves} if halves else {})
@@ -97,7 +97,7 @@ class TableReader:
 
         kinds = dict.fromkeys(self._names, pyarrow.float64()) | dict.fromkeys(("venue", "symbol"), pyarrow.string())
         types = {theirs: kinds[ours] for ours, theirs in self._names.items() if ours != "ts_event"}
-        yield from table_frames(self.source, types, self.ROWS)
+        yield from csv_table_frames(self.source, types, self.ROWS)
 
     def _labelled(self, table: polars.DataFrame) -> polars.DataFrame:
         """Add venue and symbol to every row, from the options if the table has no such column."""

@@ -19,7 +19,7 @@ import polars
 
 from riskroute.core.errors import DataError, InputError, NoBooksError
 from riskroute.core.validation import LONGEST_SYMBOL, is_valid_name, valid_name_rule
-from riskroute.market.clock import SECOND, clock_stamp, date_in_name
+from riskroute.market.clock import SECOND, clock_stamp
 from riskroute.market.readers.csv_files import csv_frames, csv_header, csv_member
 from riskroute.market.readers.reading import (
     EXCHANGE_CODES,
@@ -27,10 +27,11 @@ from riskroute.market.readers.reading import (
     ReaderPart,
     ReadingOptions,
     label_reading_rows,
+    reading_file_date,
+    reading_snapshots,
     refuse_rows,
     require_reading_option,
-    require_symbols,
-    to_snapshots,
+    require_reading_symbols,
 )
 
 # By separator, which tells TAQ from WRDS: required columns, and our names for the columns.
@@ -100,7 +101,7 @@ class TaqReader:
         self._left_out = {"finra": 0, "other_days": 0, "best_only": int(self._best_only)}
 
     def _day(self) -> dt.date:
-        day = self.options.date or date_in_name(self._member) or date_in_name(self.source.name)
+        day = self.options.date or reading_file_date(self._member) or reading_file_date(self.source.name)
         if self._mark == "," and self.options.date is None:
             for frame in self._frames():
                 day = _dates(frame["date"].head(1), self.source)[0]
@@ -141,7 +142,7 @@ class TaqReader:
             named = table.with_columns(symbol=symbol)
             seen |= dict.fromkeys(named["symbol"].unique(maintain_order=True))
             yield from self._venues(self._chosen(named, len(seen)))
-        require_symbols(self._wanted, seen, self.source.name)
+        require_reading_symbols(self._wanted, seen, self.source.name)
         yield from self._ended()
 
     def _chosen(self, table: polars.DataFrame, symbols: int) -> polars.DataFrame:
@@ -214,7 +215,7 @@ class TaqReader:
                 for name in _SIDES
             ),
         ).with_columns(polars.col("bid_sz_00", "ask_sz_00") * self._lot)
-        kept = to_snapshots(label_reading_rows(books, venue, symbol), 1, source=self.source.name)
+        kept = reading_snapshots(label_reading_rows(books, venue, symbol), 1, source=self.source.name)
         notes = {"cancelled_quotes": cancelled, "not_firm": rows.filter(~firm).height}
         notes["lots_of_100"] = kept.height if self._lot == 100 and self.options.lot is None else 0
         return ReaderPart(venue, symbol, kept, notes={name: n for name, n in notes.items() if n})
@@ -252,7 +253,7 @@ class TaqReader:
         if self._mark == "|" and cells[0] != "END":
             notes["no_last_line"] = 1
         elif self._mark == "|":
-            day = date_in_name(cells[1]) if len(cells) > 1 else None
+            day = reading_file_date(cells[1]) if len(cells) > 1 else None
             if day not in (None, self.date):
                 raise DataError(f"{self.source} must be dated {self.date}, was {day} by its END line")
             if len(cells) > 2 and cells[2].strip().isdecimal() and int(cells[2]) != self._rows:

@@ -24,17 +24,18 @@ from numba import njit
 
 from riskroute.core.arrays import Integers
 from riskroute.core.errors import InputError, NoBooksError
-from riskroute.market.clock import clock_stamp, date_in_name
+from riskroute.market.clock import clock_stamp
 from riskroute.market.readers.csv_files import csv_frames, csv_member, csv_members
 from riskroute.market.readers.reading import (
     EXCHANGE_CODES,
     ReaderPart,
     ReadingOptions,
-    from_ten_thousandths,
     label_reading_rows,
+    reading_file_date,
+    reading_snapshots,
+    reading_ten_thousandths,
     refuse_rows,
     require_reading_option,
-    to_snapshots,
 )
 
 _VENUE_NUMBERS = {mic: k for k, mic in enumerate(dict.fromkeys(EXCHANGE_CODES.values()))}
@@ -59,7 +60,7 @@ class TickReader:
         self.member = csv_member(path)
         if "trade" in self.member.lower():
             raise NoBooksError(f"{path} holds trades; quotes are needed to build a book")
-        day = options.date or date_in_name(self.member) or date_in_name(path.name)
+        day = options.date or reading_file_date(self.member) or reading_file_date(path.name)
         self.date, self.symbol = require_reading_option("date", day, path.name), self._symbol()
 
     def _symbol(self) -> str:
@@ -96,11 +97,11 @@ class TickReader:
             polars.Series("venue", venues),
             *(polars.Series(name, books[:, k]) for k, name in enumerate(_SIDES)),
         )
-        table = table.with_columns(from_ten_thousandths(polars.col(["bid_px_00", "ask_px_00"])))
+        table = table.with_columns(reading_ten_thousandths(polars.col(["bid_px_00", "ask_px_00"])))
         names = list(_VENUE_NUMBERS)
         for code in table["venue"].unique(maintain_order=True):
             mine = label_reading_rows(table.filter(polars.col("venue") == code), names[code], self.symbol)
-            kept = to_snapshots(mine, 1, source=self.source.name)
+            kept = reading_snapshots(mine, 1, source=self.source.name)
             yield ReaderPart(names[code], self.symbol, kept)
 
 

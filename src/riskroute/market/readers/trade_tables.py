@@ -17,8 +17,8 @@ import polars
 from riskroute.core.errors import DataError
 from riskroute.core.validation import LONGEST_SYMBOL, LONGEST_VENUE, is_valid_name, valid_name_rule
 from riskroute.market.readers.columns import TimeColumn
-from riskroute.market.readers.csv_files import table_frames, text_lines
-from riskroute.market.readers.level_book import refuse_number, trade_events
+from riskroute.market.readers.csv_files import csv_table_frames, unpacked_file_lines
+from riskroute.market.readers.level_book import level_book_trades, refuse_level_book_row
 from riskroute.market.readers.reading import ReaderPart, ReadingOptions, require_reading_option
 from riskroute.market.readers.update_tables import is_update_table, updates_columns
 from riskroute.market.schema import snapshot_schema
@@ -26,14 +26,14 @@ from riskroute.market.schema import snapshot_schema
 _RESTING = {"buy": "A", "b": "A", "sell": "B", "s": "B", "unknown": "", "": ""}  # side of the resting order
 
 
-def table_kind(path: Path, declared: Mapping[str, str]) -> str:
+def trade_table_kind(path: Path, declared: Mapping[str, str]) -> str:
     """Return the key of the reader of a table of updates or trades, by its first rows; empty for others."""
     if path.suffix.lower() == ".parquet":
-        with closing(table_frames(path, {}, 1)) as frames:
+        with closing(csv_table_frames(path, {}, 1)) as frames:
             first = next(frames, polars.DataFrame())
         given, row = first.columns, list(first.row(0)) if first.height else []
     else:
-        rows = [line.decode(errors="replace") for line in islice(filter(bytes.strip, text_lines(path)), 2)]
+        rows = [line.decode(errors="replace") for line in islice(filter(bytes.strip, unpacked_file_lines(path)), 2)]
         given, row = ([cell.strip().strip('"') for cell in line.split(",")] for line in [*rows, "", ""][:2])
     names = updates_columns(given, declared)
     place = given.index(names["side"]) if "side" in names else len(row)
@@ -76,7 +76,7 @@ class TradeReader:
                 for (venue, symbol), mine in trades.group_by(["venue", "symbol"], maintain_order=True):
                     key = str(venue), str(symbol)
                     place = table.path, "row", before
-                    events, latest[key], late = trade_events(
+                    events, latest[key], late = level_book_trades(
                         mine, place, latest.get(key, 0), signed=self.options.signed(key[1])
                     )
                     yield ReaderPart(*key, empty, events, notes={"late": late} if late else {})
@@ -107,10 +107,10 @@ class _TradeTable:
 
     def frames(self) -> Generator[polars.DataFrame]:
         """Yield chunks of the table as they are."""
-        yield from table_frames(self.path, self._types, 100_000)
+        yield from csv_table_frames(self.path, self._types, 100_000)
 
     def read(self, frame: polars.DataFrame, before: int) -> polars.DataFrame:
-        """Return the trades of a chunk for `trade_events`; ``before`` counts the rows above in all files."""
+        """Return the trades of a chunk for `level_book_trades`; ``before`` counts the rows above in all files."""
         given = {"venue": self.options.venue, "symbol": next(iter(self.options.symbols), None), "side": ""}
         columns = {name: polars.col(self._names[name]).cast(polars.Float64) for name in ("price", "size")}
         for name, value in given.items():
@@ -132,5 +132,5 @@ class _TradeTable:
             if odd.any():
                 place = self.path, "row", before
                 first = table.filter(odd)
-                refuse_number(first["sequence"][0], place, expected, repr(first[name][0]))
+                refuse_level_book_row(first["sequence"][0], place, expected, repr(first[name][0]))
         return table.with_columns(side=sides)

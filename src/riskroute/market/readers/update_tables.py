@@ -25,18 +25,18 @@ import polars
 
 from riskroute.core.arrays import Flags, Floats, Integers
 from riskroute.core.errors import DataError, InputError
-from riskroute.core.instrument import decimal_step
-from riskroute.core.text import one_line_error, shown
+from riskroute.core.instrument import instrument_step
+from riskroute.core.text import one_line_text, shown
 from riskroute.core.validation import LONGEST_SYMBOL, LONGEST_VENUE, is_valid_name, valid_name_rule
 from riskroute.market.clock import SECOND
 from riskroute.market.readers.columns import TimeColumn
-from riskroute.market.readers.csv_files import table_frames
+from riskroute.market.readers.csv_files import csv_table_frames
 from riskroute.market.readers.level_book import (
-    BookMessages,
-    BookPart,
+    LevelBookMessages,
+    LevelBookPart,
     LevelUpdates,
-    check_updates,
-    refuse_number,
+    check_level_updates,
+    refuse_level_book_row,
 )
 from riskroute.market.readers.reading import ReadingOptions, require_reading_option
 
@@ -100,7 +100,7 @@ class _State:
     group: int = -1  # the last message
     latest: int = 0  # its time
     held: dict[tuple[bool, float], int] = field(default_factory=dict)  # sizes in steps, for signed changes
-    messages: BookMessages | None = None  # for books in lists
+    messages: LevelBookMessages | None = None  # for books in lists
 
 
 class UpdateTable:
@@ -155,13 +155,13 @@ class UpdateTable:
         return {self._names[ours]: kind for ours, kind in kinds.items() if ours in self._names}
 
     def _frames(self) -> Generator[polars.DataFrame]:
-        yield from table_frames(self.path, self._types, 100_000)
+        yield from csv_table_frames(self.path, self._types, 100_000)
 
     def continues(self, before: UpdateTable) -> bool:
         """Return whether books carry over from the file ``before``."""
         return (self.first or 0) - before._last <= self.CARRY
 
-    def parts(self, before: UpdateTable | None) -> Iterator[BookPart]:
+    def parts(self, before: UpdateTable | None) -> Iterator[LevelBookPart]:
         """Yield the rows of each book from its first snapshot on."""
         if before is not None:
             self._before = before._before + before._rows
@@ -169,7 +169,7 @@ class UpdateTable:
                 self._states = before._states
         if "change" in self._names:
             for frame in self._frames():
-                self._step = decimal_step(frame[self._names["change"]].to_numpy(), largest=self._step)
+                self._step = instrument_step(frame[self._names["change"]].to_numpy(), largest=self._step)
         for frame in self._frames():
             table = self._typed(frame)
             self._rows += frame.height
@@ -218,10 +218,10 @@ class UpdateTable:
                 polars.int_range(start, start + polars.len(), dtype=polars.Int64).alias("sequence"), **columns
             )
         except polars.exceptions.PolarsError as error:
-            raise DataError(f"{self.path} must hold numbers as prices and sizes: {one_line_error(error)}") from error
+            raise DataError(f"{self.path} must hold numbers as prices and sizes: {one_line_text(error)}") from error
         if table["stamp"].null_count() or table["group"].null_count():
             odd = table.filter(polars.col("stamp").is_null() | polars.col("group").is_null())
-            refuse_number(odd["sequence"][0], self._place, "a time", "None")
+            refuse_level_book_row(odd["sequence"][0], self._place, "a time", "None")
         return table.with_columns(polars.col("symbol").str.to_uppercase())
 
     def _wanted(self, table: polars.DataFrame) -> polars.DataFrame:
@@ -241,9 +241,9 @@ class UpdateTable:
     def _refuse(self, table: polars.DataFrame, rule: polars.Expr, expected: str, name: str) -> None:
         odd = table.filter(rule)
         if odd.height:
-            refuse_number(odd["sequence"][0], self._place, expected, repr(odd[name][0]))
+            refuse_level_book_row(odd["sequence"][0], self._place, expected, repr(odd[name][0]))
 
-    def _updated(self, venue: str, symbol: str, mine: polars.DataFrame, state: _State) -> BookPart:
+    def _updated(self, venue: str, symbol: str, mine: polars.DataFrame, state: _State) -> LevelBookPart:
         """Return the updates of a book in rows of single levels."""
         sides = _BOOK_SIDES if "is_snapshot" not in self._names.values() else {"bid": True, "ask": False}
         if {"size", "change"} & set(self.options.columns):
@@ -259,9 +259,9 @@ class UpdateTable:
         updates = LevelUpdates(*(np.ascontiguousarray(column[left:]) for column in columns))
         if "change" in self._names:
             updates = updates._replace(sizes=self._totals(updates, state))
-        state.latest = check_updates(updates, self._place, state.latest, signed=self.options.signed(symbol))
+        state.latest = check_level_updates(updates, self._place, state.latest, signed=self.options.signed(symbol))
         notes, state.partial = {"no_snapshot": 1} if state.partial else {}, False
-        return BookPart(venue, symbol, updates, gaps=gaps, notes=notes)
+        return LevelBookPart(venue, symbol, updates, gaps=gaps, notes=notes)
 
     def _resets(self, mine: polars.DataFrame, groups: Integers, state: _State) -> tuple[Flags, int, int]:
         """Return the rows that empty the book, the gaps before them, and the number of rows before the first book."""
@@ -301,19 +301,19 @@ class UpdateTable:
             if reset:
                 state.held.clear()
             if not np.isfinite(change):
-                refuse_number(int(updates.numbers[k]), self._place, "a change of size", repr(change))
+                refuse_level_book_row(int(updates.numbers[k]), self._place, "a change of size", repr(change))
             total = state.held.get((bid, price), 0) + int(change)
             if total < 0:
                 where = f"a change of at least {-(total - int(change)) / scale:g}, the size at {price:g}"
-                refuse_number(int(updates.numbers[k]), self._place, where, f"{change / scale:g}")
+                refuse_level_book_row(int(updates.numbers[k]), self._place, where, f"{change / scale:g}")
             state.held[bid, price] = total
             sizes[k] = total / scale
         return sizes
 
-    def _listed(self, venue: str, symbol: str, mine: polars.DataFrame, state: _State) -> BookPart:
+    def _listed(self, venue: str, symbol: str, mine: polars.DataFrame, state: _State) -> LevelBookPart:
         """Return the books of rows with lists of levels."""
         if state.messages is None:
-            state.messages = BookMessages(venue, symbol, self.path, self.word)
+            state.messages = LevelBookMessages(venue, symbol, self.path, self.word)
             state.known = True
         book = state.messages
         book.source, book.before = self.path, self._before
@@ -333,7 +333,7 @@ class UpdateTable:
             levels = None
         if levels is None or len(dict(levels)) < len(levels):
             expected = "lists of levels with a price and a size each, and distinct prices"
-            refuse_number(number, self._place, expected, shown(side))
+            refuse_level_book_row(number, self._place, expected, shown(side))
         return levels or []
 
 

@@ -41,7 +41,7 @@ from riskroute.core.arrays import Integers, Matrix, Vector
 from riskroute.core.errors import InputError
 from riskroute.routing.designs.symmetry import Orbit, SymmetricInformation, SymmetryGroups
 from riskroute.routing.lattice import Lattice
-from riskroute.routing.separable import convolve
+from riskroute.routing.separable import convolve_separable
 
 # Per group, the ranges of its largest amounts, in descending order; no other amount exceeds the last range.
 Part = tuple[tuple[tuple[int, int], ...], ...]
@@ -256,7 +256,7 @@ class _Search:
         steps = []
         for _, table, copies in items:
             power = _Power(table, copies, units)
-            joint, choice = convolve(power.values, joint, units)
+            joint, choice = convolve_separable(power.values, joint, units)
             steps.append((power, choice))
         if joint[units] == -np.inf:
             return -np.inf, None
@@ -335,14 +335,14 @@ class _Power:
         k = 1
         while 2 * k <= copies:
             half = self.doubled[k][0]
-            self.doubled[2 * k] = convolve(half, half, limit)
+            self.doubled[2 * k] = convolve_separable(half, half, limit)
             k *= 2
         bits = [1 << b for b in range(copies.bit_length()) if copies >> b & 1]
         self.first = bits[0]
         self.values = self.doubled[bits[0]][0]
         self.joins: list[tuple[int, NDArray[np.int32]]] = []
         for bit in bits[1:]:
-            self.values, choice = convolve(self.doubled[bit][0], self.values, limit)
+            self.values, choice = convolve_separable(self.doubled[bit][0], self.values, limit)
             self.joins.append((bit, choice))
 
     def choice(self, units: int) -> list[int]:

@@ -26,7 +26,12 @@ from riskroute.routing.designs.certificate import certify, certify_by_majorant
 from riskroute.routing.designs.support import explicit_support
 from riskroute.routing.designs.symmetry import Orbit, SymmetricInformation, SymmetryGroups, solve_orbit_design
 from riskroute.routing.lattice import Lattice
-from riskroute.routing.separable import greedy_separable, maximise_tables, minimise_one_concave, tabulate_separable
+from riskroute.routing.separable import (
+    greedy_separable,
+    maximise_tables,
+    minimise_separable_one_concave,
+    tabulate_separable,
+)
 
 OUTSIDE = 1e-6  # features are of order one, so a component above this is not a rounding error
 MOST_KINDS = 4  # with more kinds of slots (slots with equal bounds), symmetry reduces the problem too little
@@ -92,7 +97,7 @@ def _outside(information: SymmetricInformation, lattice: Lattice) -> Orbit | Non
         if sum(float(table.max()) for table in tables) <= OUTSIDE:  # even without the constraint on the sum
             continue
         if (lattice.highs >= lattice.units).all():
-            units = minimise_one_concave(alpha, beta, lattice.units, lattice.lows)[0]
+            units = minimise_separable_one_concave(alpha, beta, lattice.units, lattice.lows)[0]
         else:
             units = maximise_tables(tables, lattice.units)[1]
         if -float(alpha @ units + beta @ units**2) > OUTSIDE:
