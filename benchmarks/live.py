@@ -28,6 +28,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from riskroute.core.instrument import SHARES
 from riskroute.core.runtime import extra_is_installed
 from riskroute.live.background import BackgroundProcess
 from riskroute.live.engine import TradingEngine
@@ -41,7 +42,7 @@ from riskroute.live.state.archive import OrderArchive
 from riskroute.live.state.events import AnyEvent
 from riskroute.live.state.orders import ChildOrder
 from riskroute.live.state.trading_state import TradingState, encode_trading_state
-from riskroute.live.venues.gateway import ReportSink
+from riskroute.live.venues.gateway import GatewaySink, VenueTerms, instrument_venue_terms
 from riskroute.routers.registry import make_router
 from riskroute.routers.router import Router
 from timing import REPEATS, duration, leave, print_heading, print_table, progress, quick, say, sized, verdict
@@ -102,11 +103,18 @@ class Filling:
     """A venue that fills every child at once; a silent one fills nothing."""
 
     def __init__(self, name: str, *, silent: bool) -> None:
-        self.name, self.silent, self.count = name, silent, 0
-        self.sink: ReportSink | None = None
+        self.name, self.session, self.silent, self.count = name, name, silent, 0
+        self.sink: GatewaySink | None = None
 
-    def connect(self, reports: ReportSink) -> None:
-        self.sink = reports
+    def connect(self, sink: GatewaySink) -> None:
+        self.sink = sink
+        sink.up()
+
+    def terms(self, symbol: str) -> VenueTerms | None:
+        return instrument_venue_terms(SHARES, idempotent=True)
+
+    def request_account(self) -> None:
+        return
 
     def send(self, child: ChildOrder) -> None:
         if not self.silent and self.sink is not None:

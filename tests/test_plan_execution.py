@@ -18,7 +18,7 @@ import pytest
 from instruments import instrument_of
 from live_engines import START, Clock
 from live_logs import MemoryLog, MemoryStore
-from riskroute.core.instrument import instrument_terms
+from riskroute.core.instrument import Instrument, instrument_terms
 from riskroute.live import children as live_children
 from riskroute.live import counterfactual
 from riskroute.live.children import context_of
@@ -245,6 +245,9 @@ class ScriptedMarket:
 
     def __init__(self, cases: dict[str, Case]) -> None:
         self.cases = cases
+
+    def instrument(self, symbol: str) -> Instrument:
+        return next(iter(self.cases.values())).order.instrument
 
     def trades(self, child: ChildOrder, begin: int, end: int) -> list[_Trade]:
         case = self.cases[child.parent]

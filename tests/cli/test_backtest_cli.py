@@ -73,10 +73,7 @@ def test_what_is_printed(backtest: Printed) -> None:
         rows = [line.split()[0] for line in backtest.lines[begin + 5 : begin + 5 + len(routers)]]
         assert sorted(rows) == sorted(routers)
         assert rows == sorted(routers, key=lambda name: float(routers[name]["objective_bps"]))
-        assert (
-            f"difference: against {found['bar']}, paired by order, with a 95 % confidence interval over time blocks"
-            in text
-        )
+        assert f"difference: against {found['bar']}, paired by order; 95 % CI over " in text
         assert found["verdict"] in backtest.lines
         for one in routers.values():
             assert one["dark_share"] + one["limit_share"] + one["taken_share"] == pytest.approx(1)

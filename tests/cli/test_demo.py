@@ -35,7 +35,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def few_orders(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Two days of the demo's study with a few orders."""
-    few = {"days": 2, "hours": None, "orders": 8, "block_minutes": 1.0, "surface_orders": 4}
+    few = {"days": 2, "train": None, "hours": None, "orders": 8, "block_minutes": 1.0, "surface_orders": 4}
     monkeypatch.setattr(demo, "DEMO_STUDY", demo.DEMO_STUDY | few)
     with short_market(10):
         yield
@@ -48,7 +48,10 @@ def test_the_verdict_comes_first_then_five_routers_the_page_and_the_policies(
     assert run_app(["demo", "--out", str(tmp_path)]) == 0
     said, progress = capsys.readouterr()
     verdict, table, page, _ = said.split("\n\n", 3)
-    assert verdict.startswith("For orders of 1,000 shares of LUMO with a 10-second deadline on synthetic days, use ")
+    begin = (
+        "Not enough data to tell which router to use for orders of 1,000 shares of LUMO with a 10-second deadline on "
+    )
+    assert verdict.startswith(f"{begin}synthetic days: the orders cover ")
     assert f"\n{verdict} " in (tmp_path / "study" / "study.txt").read_text()
     rows = table.splitlines()
     assert rows[0].split()[:3] == ["router", "cost", "bps"]

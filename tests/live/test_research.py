@@ -36,7 +36,7 @@ ROUTER = "kaplan-meier+sweep"
 
 
 def test_a_state_that_a_study_wrote_is_loaded_and_learned_on(dark_days: list[MarketDay], tmp_path: Path) -> None:
-    tasks = play_tasks([named_candidate(ROUTER)], dark_days[:1], BacktestConfig(orders=20))
+    tasks = play_tasks([named_candidate(ROUTER)], dark_days[:1], BacktestConfig(orders=20, seeds=1))
     state = perform_plays(tasks, backend=HERE)[0].state
     assert state is not None
     path = write_json(tmp_path / "state.json", state)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from live_engines import START, Clock, child_order, parent_order, quotes
+from live_engines import START, Clock, Listener, child_order, parent_order, quotes
 from live_services import order_json, running, service_config
 from riskroute.core.instrument import Instrument
 from riskroute.live.fees import LivePlaceFees, OrderFee
@@ -25,7 +25,7 @@ def charged(place: str, instrument: Instrument) -> LivePlaceFees:
 def venue(journal: Path, clock: Clock, heard: list[ExecutionReport]) -> JournalledVenue:
     market = SimulatedVenueMarket(lambda symbol: quotes(clock.now), fees=charged, fill_seconds=0.5)
     made = JournalledVenue("A", market, clock, latency=0.001, journal=journal)
-    made.connect(lambda *reports: heard.extend(reports))
+    made.connect(Listener(heard))
     return made
 
 

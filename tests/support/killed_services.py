@@ -120,8 +120,8 @@ def _watch_venue(gateway: ServedSimulatedVenue, venue: JournalledVenue, folder: 
             (folder / "twice").write_text(child.id)
         arrive(child)
 
-    def watched_connect(reports: Any) -> None:
-        connect(reports)
+    def watched_connect(sink: Any) -> None:
+        connect(sink)
         venue._journal = Journal(venue.path.name, venue._journal, perform)  # type: ignore[assignment]  # all it needs
 
     gateway.send = watched_send  # type: ignore[method-assign]  # what a test may do

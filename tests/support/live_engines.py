@@ -14,6 +14,7 @@ from riskroute.live.state.execution_reports import ExecutionReport
 from riskroute.live.state.orders import ChildOrder, OrderDecision, ParentOrder
 from riskroute.live.state.quotes import PoolQuote, VenueQuote
 from riskroute.live.state.trading_state import TradingState
+from riskroute.live.venues.gateway import VenueAccount
 from riskroute.live.venues.simulated import Faults, SimulatedVenue, SimulatedVenueMarket
 from riskroute.routers.router import Router
 from riskroute.routers.rules import SweepRule
@@ -86,6 +87,25 @@ class Clock:
 
     def __call__(self) -> int:
         return self.now
+
+
+class Listener:
+    """A sink that keeps what a gateway says."""
+
+    def __init__(self, heard: list[ExecutionReport]) -> None:
+        self.heard, self.states, self.accounts = heard, list[str](), list[VenueAccount]()
+
+    def __call__(self, *reports: ExecutionReport) -> None:
+        self.heard += reports
+
+    def up(self) -> None:
+        self.states.append("up")
+
+    def down(self, reason: str) -> None:
+        self.states.append(reason)
+
+    def account(self, account: VenueAccount) -> None:
+        self.accounts.append(account)
 
 
 class World:

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 import polars
 
+from riskroute.core.instrument import SHARES, Instrument
 from riskroute.core.validation import instance_of
 from riskroute.live.state.amounts import NANO
 from riskroute.market.clock import SECOND
@@ -54,6 +55,10 @@ class RecordedMarket:
         self.exchange = instance_of("exchange", exchange, Exchange, "an Exchange")
         self._numbers: dict[str, int] = {}
         self._taken: dict[tuple[int, int, int], int] = {}
+
+    def instrument(self, symbol: str) -> Instrument:
+        """Return the instrument of the day."""
+        return SHARES
 
     def trades(self, child: SentChild, begin: int, end: int) -> list[Trade]:
         """Return what a child trades that comes at ``begin`` and stays until ``end``: no time if it is immediate."""

@@ -29,14 +29,15 @@ if TYPE_CHECKING:
     from riskroute.simulation.results import SimulationResult
     from riskroute.simulation.runner import SimulationTask
 
-# one hour on each of six days: three for training, three for testing
+# half an hour on each of twelve days: four for training, eight for testing, which are enough for a verdict
 DEMO_STUDY = {
     "quantities": 1000,
     "horizons": 10.0,
-    "days": 6,
-    "hours": "10:30-11:30",
-    "orders": 120,
-    "surface_orders": 24,
+    "days": 12,
+    "train": 4,
+    "hours": "10:30-11:00",
+    "orders": 60,
+    "surface_orders": 12,
 }
 DEMO_POLICIES = ("adaptive", "risk-ucb", "greedy", "uniform", "risk-exp-exp", "thompson", "rise", "rise++")
 DEMO_RUNS, DEMO_HORIZON = 50, 100_000  # per policy: runs, and rounds per run

@@ -95,10 +95,11 @@ def _route(
         )
     chosen = _router(router, state, risk)
     known: dict[str, Any] = {} if symbol is None else {"symbol": symbol}
+    content = _read(books)
     if instruments is not None:
-        known["instrument"] = _declared(instruments, symbol, protection)
+        known["instrument"] = _declared(instruments, symbol or _stated_symbol(content), protection)
     order = {"side": side, "quantity": quantity, "lot": lot, "horizon": horizon, "protection": protection, **known}
-    context = read_context(_read(books), **order)
+    context = read_context(content, **order)
     with compilation_timed(chosen.name):
         decision = price_decision(context, chosen.route(context).checked(context))
     for line in _lines(chosen.name, decision):
@@ -107,6 +108,13 @@ def _route(
         say(f"warning: {warning}", err=True)
     if json is not None:
         say(f"wrote {write_json(json, decision.to_json())}")
+
+
+def _stated_symbol(books: Any) -> str | None:
+    """Return the symbol that books state, if any, so that they are not read with another instrument."""
+    given = books if isinstance(books, dict) else {}
+    nested = given.get("instrument")
+    return given.get("symbol") or (nested.get("symbol") if isinstance(nested, dict) else None)
 
 
 def _declared(instruments: Path, symbol: str | None, protection: str) -> Instrument:
@@ -209,7 +217,7 @@ def _backtest(
     quantity: options.Quantities = None,
     side: Annotated[str, typer.Option(help="buy, sell, or both (alternating).")] = "both",
     lot: options.Lot = None,
-    orders: Annotated[int, typer.Option(help="Orders per day.")] = 200,
+    orders: Annotated[int, typer.Option(help="Orders per day.")] = 125,
     horizon: Annotated[float, typer.Option(help="Deadline of every order in seconds; 0 is immediate.")] = 0.0,
     risk: options.Risk = None,
     router: Annotated[
@@ -226,7 +234,7 @@ def _backtest(
     instruments: options.Instruments = None,
     protection: options.Protection = None,
     queue: options.Queue = None,
-    seeds: Annotated[int, typer.Option(help="Repetitions with different random numbers.")] = 1,
+    seeds: Annotated[int, typer.Option(help="Draws of arrival times, among which the orders are divided.")] = 5,
     backend: options.Backend = "local",
     address: options.Address = None,
     seed: options.Seed = 0,
@@ -276,7 +284,7 @@ def _backtest(
     cache = PlayCache(kept / "played")
     found = _market_days(market, symbol, days, seed, config.clock_hours, kept, fees, where, instruments)
     names = candidate_names(config.routers, pools=bool(found[0].pools), horizon=horizon, train=train)
-    plays = len({*names, CLAIRVOYANT}) * len({day.symbol for day in found}) * seeds * queue_plays(found, config)
+    plays = len({*names, CLAIRVOYANT}) * len({day.symbol for day in found}) * queue_plays(found, config)
     with show_progress(plays, "plays") as progress:
         result = run_backtest(
             market,
@@ -312,11 +320,11 @@ def _market_days(
     """Prepare the days of a market, with a progress bar."""
     from riskroute.core.instrument import load_instruments
     from riskroute.routing.fees import load_fees
-    from riskroute.study.markets import market_days
+    from riskroute.study.markets import SYNTHETIC_DAYS, market_days
 
     schedule = load_fees(fees) if fees is not None else None
     declared = load_instruments(instruments) if instruments is not None else None
-    with show_progress(days or 10, "days prepared") as progress:
+    with show_progress(days or SYNTHETIC_DAYS, "days prepared") as progress:
         return market_days(
             market,
             symbols=tuple(symbol or ()),
@@ -377,7 +385,7 @@ def _headroom(
             "cheapest, balanced and 0.2."
         ),
     ] = None,
-    orders: Annotated[int, typer.Option(help="Orders per day.")] = 200,
+    orders: Annotated[int, typer.Option(help="Orders per day.")] = 125,
     fees: options.Fees = None,
     instruments: options.Instruments = None,
     protection: options.Protection = None,

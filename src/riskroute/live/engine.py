@@ -39,7 +39,7 @@ from riskroute.live.state.execution_reports import ExecutionReport
 from riskroute.live.state.orders import OrderDecision, ParentOrder, order_digest
 from riskroute.live.state.quotes import MarketTrade
 from riskroute.live.state.trading_state import TradingState
-from riskroute.live.venues.gateway import Gateway
+from riskroute.live.venues.gateway import Gateway, VenueAccount
 from riskroute.routers.execution import PUBLIC_AFTER
 from riskroute.routers.registry import router_bytes, router_from
 from riskroute.routers.router import Router
@@ -53,6 +53,25 @@ class _Call(NamedTuple):
 
     make: Callable[[], None]
     key: str | None
+
+
+class _PlaceSink:
+    """What a gateway tells the engine."""
+
+    def __init__(self, engine: TradingEngine, place: str) -> None:
+        self._engine, self._place = engine, place
+
+    def __call__(self, *reports: ExecutionReport) -> None:
+        self._engine.report(*reports)
+
+    def up(self) -> None:
+        return
+
+    def down(self, reason: str) -> None:
+        return
+
+    def account(self, account: VenueAccount) -> None:
+        return
 
 
 class TradingEngine:
@@ -172,8 +191,8 @@ class TradingEngine:
         self._take_lease()
         self._begin(*recover_log(self.log, self.learner, self._store))
         self.on_recovered(self.state)
-        for gateway in self.outbox.gateways.values():
-            gateway.connect(self.report)
+        for place, gateway in self.outbox.gateways.items():
+            gateway.connect(_PlaceSink(self, place))
         self._query_open_children()
         self.pump()
 

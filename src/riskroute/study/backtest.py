@@ -241,7 +241,6 @@ class BacktestResult:
                 f"{found.orders:,} judged orders of {self.size_text(size)}, {self.config.horizon:g} s each",
                 *(f"{self.footprint(size)} (medians)", "", found.table().plain(), ""),
                 *found.legend,
-                f"difference: against {found.bar}, paired by order, with a 95 % confidence interval over time blocks",
                 backtest_verdict(found, synthetic=self.synthetic),
             ]
         return "\n".join(lines)
@@ -275,7 +274,7 @@ class BacktestResult:
     def left_out(self) -> int:
         """Number of orders that were skipped because no venue had a bid or no venue had an ask."""
         one = self.candidates[0].label
-        played = self.tables.orders.filter((polars.col("router") == one) & (polars.col("seed") == self.config.seed))
+        played = self.tables.orders.filter(polars.col("router") == one)
         return len(self.days) * self.config.orders - played.height
 
     @property
@@ -310,11 +309,13 @@ def run_backtest(
     finished: Callable[[PlayTask], None] | None = None,
     candidates: Sequence[Candidate] | None = None,
     bounds: bool = True,
+    joint: bool = True,
 ) -> BacktestResult:
     """Play routers on the days of a market and compare the costs of their orders.
 
     Plays in ``cache`` are reused. Default of ``candidates``: the routers of the configuration, fitted on the training
     days if needed. If queue positions are estimates, ``bounds`` plays the pessimistic and the optimistic model too.
+    ``joint`` is that of `RouterComparison`.
     """
     check_playable_days(days, config)
     pools = bool(days[0].pools)
@@ -334,6 +335,7 @@ def run_backtest(
             bounding = play_routers(candidates, days, world, backend=backend, cache=cache, finished=finished)
             extremes[name] = bounding.orders
     feedback = {candidate.label: candidate.make().feedback for candidate in candidates}
+    resting = config.horizon == 0 or limit_orders_play(days, config)
     found = {}
     for size in dict.fromkeys(config.quantities):
         orders = tables.orders.filter(polars.col("quantity") == size)
@@ -348,9 +350,23 @@ def run_backtest(
             costs = (mean_costs(extremes[name], size, impact=config.stress.impact) for name in QUEUE_BOUNDS)
             queues = QueueEstimate(estimated_queue_venues(days), str(config.queue_model), *costs)
         found[size] = compare_routers(
-            mine, bar, feedback, risk=config.risk, impact=config.stress.impact, seed=config.seed, queues=queues
+            mine,
+            bar,
+            feedback,
+            risk=config.risk,
+            impact=config.stress.impact,
+            seed=config.seed,
+            queues=queues,
+            joint=joint,
+            resting=resting,
         )
     return BacktestResult(market, tuple(days), config, tuple(candidates), found, tables)
+
+
+def limit_orders_play(days: Sequence[MarketDay], config: BacktestConfig) -> bool:
+    """Return whether limit orders can be played on any day: trades must tell when they fill."""
+    queues = (day.load().queue for day in days)
+    return any(queue is not None and (queue.flows or (queue.matched and config.queue_model)) for queue in queues)
 
 
 def queue_plays(days: Sequence[MarketDay], config: BacktestConfig) -> int:

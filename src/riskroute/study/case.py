@@ -32,9 +32,9 @@ from riskroute.simulation.backends import Backend
 from riskroute.simulation.play_day import PlayableDay
 from riskroute.study import stresses
 from riskroute.study.backtest import BacktestResult, run_backtest
-from riskroute.study.candidates import CLAIRVOYANT, FITTED, Candidate, candidate_names
+from riskroute.study.candidates import FITTED, Candidate, candidate_names
 from riskroute.study.config import BacktestConfig, StressConfig, StudyConfig
-from riskroute.study.costs import VenueCosts, costs_by_venue, objective_cost, order_costs_bps, with_terciles
+from riskroute.study.costs import VenueCosts, costs_by_venue, order_costs_bps, with_terciles
 from riskroute.study.day_tables import KEY, DayTables, notional
 from riskroute.study.examples import OrderExample, order_examples
 from riskroute.study.frontier import (
@@ -55,9 +55,16 @@ from riskroute.study.play import (
     play_tasks,
     training_days,
 )
-from riskroute.study.router_comparison import ORDER, ROUNDING, RouterComparison
-from riskroute.study.static_fit import static_fit_candidate
-from riskroute.study.statistics import PairedDifference, bootstrap_difference, expected_shortfall, time_block_numbers
+from riskroute.study.router_comparison import (
+    NO_VERDICT,
+    ORDER,
+    ROUNDING,
+    RouterComparison,
+    training_excess,
+    training_objectives,
+)
+from riskroute.study.static_fit import held_out_orders, static_fit_candidate
+from riskroute.study.statistics import PairedDifference, bootstrap_difference, resampling_units
 
 _TERCILE_MEASURES = ("spread", "volatility", "depth")
 _SPREADS = ("narrow", "middle", "wide")
@@ -69,7 +76,7 @@ SURFACE_POINTS = len(_PRESENCE) * len(_ADVERSE)
 
 @dataclass(frozen=True)
 class CaseEstimate:
-    """A mean with its 95 % confidence interval over time blocks; the ends are None with one block."""
+    """A mean with its 95 % confidence interval over days or time blocks; the ends are None with one block."""
 
     mean: float
     low: float | None
@@ -108,7 +115,8 @@ class CaseSaving:
     """Saving of one router against another on the test days; negative if it costs more.
 
     The other amounts are in the quote currency, None for orders in several currencies; ``amount_per_day`` is for the
-    mean number of orders per test day. ``detectable_bps`` is the minimum saving that is detected with 80 % power.
+    mean number of orders per test day. ``detectable_bps`` is the minimum saving that is detected with 80 % power,
+    ``p_value`` that of no saving.
     """
 
     router: str
@@ -118,6 +126,7 @@ class CaseSaving:
     amount_per_day: CaseEstimate | None
     detectable_bps: float | None
     amount_per_1000_orders: CaseEstimate | None = None
+    p_value: float | None = None
 
 
 @dataclass(frozen=True)
@@ -266,7 +275,7 @@ class StudyCase:
     - ``depth_fraction``, ``volume_fraction``: median order size over displayed depth, and over the volume of a time
       block if that is known.
     - ``training_objective_bps``: objective of every router on the training days: mean cost plus the charge for
-      unforeseen variance.
+      unforeseen variance. Fitted routers are scored on orders that they were not fitted to.
     - ``chosen``: the router with the lowest objective on the training days, by `RiskProfile.best`; the benchmark rule
       in a tie.
     - ``use``: the chosen router if the test days confirm it, else the benchmark rule.
@@ -288,6 +297,8 @@ class StudyCase:
     - ``verdict``: whether the data allow a verdict; if not, ``use`` is the benchmark rule, not a recommendation.
     - ``estimated_share``: fraction of the volume at estimated prices, of the chosen router or the benchmark rule,
       whichever is larger.
+    - ``further_days``, ``further_orders``: how many more would be enough for a verdict on the chosen router; see
+      `RouterComparison.further_days`.
     - ``instruments``: the instruments of the symbols.
     - ``currency``: quote currency of all amounts; empty if there are several.
     - ``training_excess_bps``: expected shortfall of every router on the training days minus that of the rule.
@@ -323,6 +334,8 @@ class StudyCase:
     zone: str = ""
     verdict: bool = True
     estimated_share: float = 0.0
+    further_days: int = 0
+    further_orders: int = 0
     instruments: tuple[Instrument, ...] = (SHARES,)
     currency: str = SHARES.currency
     training_excess_bps: dict[str, float] = field(default_factory=dict)
@@ -373,13 +386,13 @@ def play_case(
     currencies = {one.currency for one in instruments}
     shown = [one.label for one in pair] if pair else [chosen]
     looked = "static" in found.routers
-    training, test = _day_counts(days, config)
+    training_count, test_count = _day_counts(days, config)
     depth, volume = result.footprint_fractions()
     return StudyCase(
         quantity=size,
         horizon=horizon,
-        training_days=training,
-        test_days=test,
+        training_days=training_count,
+        test_days=test_count,
         price=float(orders.filter("judged")["mid"].to_numpy().mean()) if len(instruments) == 1 else None,
         depth_fraction=depth,
         volume_fraction=volume,
@@ -403,8 +416,10 @@ def play_case(
         examples=order_examples(result.tables, days, asked, chosen, shown[1] if pair else None),
         stresses=stressed,
         zone=market_days_zone(days),
-        verdict=reason != "estimated",
+        verdict=reason not in NO_VERDICT,
         estimated_share=max(found.routers[name].estimated_share for name in (chosen, found.bar)),
+        further_days=found.further_days(chosen),
+        further_orders=found.further_orders(chosen),
         instruments=instruments,
         currency=currencies.pop() if len(currencies) == 1 else "",
         training_excess_bps=own.excess,
@@ -455,10 +470,12 @@ def _answer(
         cache=cache,
         finished=lambda task: finished(task.candidate.label),
         candidates=candidates,
+        joint=False,
     )
     bar = result.comparison.bar
-    objectives = _training_objectives(result.tables.orders, config.risk.kappa)
-    excess = _training_excess(result.tables.orders, bar)
+    training = held_out_orders(candidates, result.tables.orders, days, config, backend=backend, cache=cache)
+    objectives = training_objectives(training, config.risk.kappa)
+    excess = training_excess(training, bar)
     chosen = config.risk.best(objectives, excess, bar)
     return _Answer(result, objectives, excess, chosen, result.comparison.choice_reason(chosen))
 
@@ -484,28 +501,6 @@ def _frontier(
     points = frontier_points(own.result.tables.orders, plays, router.label if router else "")
     choices = (ProfileChoice(risk.name, one.chosen, one.use, one.reason) for risk, one in others.items())
     return CaseFrontier(points, tuple(choices))
-
-
-def _training_objectives(orders: polars.DataFrame, kappa: float) -> dict[str, float]:
-    """Return the objective of every router but the clairvoyant on the training orders, in basis points.
-
-    Learning routers pay for exploration there; routers fitted on these days look slightly better than they are.
-    """
-    training = orders.filter(~polars.col("judged"))
-    names = training["router"].unique(maintain_order=True).to_list()
-    return {
-        name: objective_cost(training.filter(polars.col("router") == name), kappa)
-        for name in names
-        if name != CLAIRVOYANT
-    }
-
-
-def _training_excess(orders: polars.DataFrame, bar: str) -> dict[str, float]:
-    """Return the expected shortfall of every router on the training orders minus that of the benchmark rule."""
-    training = order_costs_bps(orders.filter(~polars.col("judged") & (polars.col("router") != CLAIRVOYANT)))
-    tails = training.group_by("router", maintain_order=True).agg(expected_shortfall(polars.col("cost_bps")))
-    found = dict(tails.iter_rows())
-    return {name: tail - found[bar] for name, tail in found.items()}
 
 
 def _shown_pair(result: BacktestResult, chosen: str) -> tuple[Candidate, Candidate] | None:
@@ -545,14 +540,15 @@ def _paired_orders(orders: polars.DataFrame, router: str, against: str) -> polar
     )
 
 
-def _difference(values: Vector, blocks: Integers, seed: int, *names: object) -> PairedDifference:
-    """Return the mean with its confidence interval; ``names`` identify its random stream."""
+def _difference(values: polars.Series, orders: polars.DataFrame, seed: int, *names: object) -> PairedDifference:
+    """Return the mean over orders with its confidence interval; ``names`` identify its random stream."""
     rng = np.random.default_rng(seed_stream(seed, "desk", *map(str, names)))
-    return bootstrap_difference(values, blocks, rng).paired("")
+    units, unit = resampling_units(orders)
+    return bootstrap_difference(values.to_numpy(), units, rng, unit=unit).paired("")
 
 
-def _estimate(values: Vector, blocks: Integers, seed: int, *names: object) -> CaseEstimate:
-    found = _difference(values, blocks, seed, *names)
+def _estimate(values: polars.Series, orders: polars.DataFrame, seed: int, *names: object) -> CaseEstimate:
+    found = _difference(values, orders, seed, *names)
     return CaseEstimate(found.difference_bps, found.low, found.high)
 
 
@@ -561,11 +557,11 @@ def _saving_of(
 ) -> CaseSaving:
     """Return the saving of a router against another; ``paired`` is the difference in basis points if already known."""
     gaps = _paired_orders(orders, router, against)
-    blocks, days = time_block_numbers(gaps), gaps.select(polars.struct("symbol", "day").n_unique()).item()
-    paired = paired or _difference(gaps["bps"].to_numpy(), blocks, seed, router, against, "bps")
+    days = gaps.select(polars.struct("symbol", "day").n_unique()).item()
+    paired = paired or _difference(gaps["bps"], gaps, seed, router, against, "bps")
     each = None
     if orders["currency"].n_unique() == 1:
-        each = _estimate(gaps["amount"].to_numpy(), blocks, seed, router, against, "dollars").negated
+        each = _estimate(gaps["amount"], gaps, seed, router, against, "dollars").negated
     return CaseSaving(
         router,
         against,
@@ -574,6 +570,7 @@ def _saving_of(
         amount_per_day=each and each.times(gaps.height / days),
         detectable_bps=paired.detectable_bps,
         amount_per_1000_orders=each and each.times(1000),
+        p_value=paired.p_value,
     )
 
 
@@ -651,9 +648,7 @@ def _differences_by_state(
             mine = some.sort(ORDER)
             values = mine[measure].to_numpy() if measure in _TERCILE_MEASURES else None
             least, most = (None, None) if values is None else (float(values.min()), float(values.max()))
-            difference = _estimate(
-                mine["bps"].to_numpy(), time_block_numbers(mine), seed, router, against, measure, str(state)
-            )
+            difference = _estimate(mine["bps"], mine, seed, router, against, measure, str(state))
             found.append(CaseStateDifference(measure, str(state), least, most, mine.height, difference))
     return tuple(found)
 
@@ -674,9 +669,7 @@ def _learning_cost(orders: polars.DataFrame, router: str, *, seed: int) -> CaseL
     first = polars.col("day") == polars.col("day").min().over("symbol")
     parts = [per_order.filter(first), per_order.filter(~first)]
     found = [
-        _estimate(part["spent"].to_numpy(), time_block_numbers(part), seed, router, "learning", when)
-        if part.height
-        else None
+        _estimate(part["spent"], part, seed, router, "learning", when) if part.height else None
         for when, part in zip(("first", "later"), parts, strict=True)
     ]
     return None if found[0] is None else CaseLearningCost(found[0], found[1])
@@ -694,7 +687,7 @@ def _hour_costs(
         mine = table.filter(polars.col("router") == router)
         for hour in sorted(mine["hour"].unique()):
             some = mine.filter(polars.col("hour") == hour)
-            cost = _estimate(some["cost_bps"].to_numpy(), time_block_numbers(some), seed, router, "hour", hour)
+            cost = _estimate(some["cost_bps"], some, seed, router, "hour", hour)
             found.append(_HourCost(router, int(hour), some.height, cost))
     return tuple(found)
 
@@ -733,17 +726,21 @@ def _by_number(orders: polars.DataFrame, router: str, against: str) -> polars.Da
     """Return one row per order number within a symbol: ``gap``, ``spent`` (NaN if unknown) and ``test``."""
     spent = 1e4 * polars.col("exploration") / notional()
     both = orders.filter(polars.col("router").is_in([router, against])).with_columns(spent=spent.fill_nan(None))
-    means = order_costs_bps(both).group_by("router", *ORDER).agg(polars.col("cost_bps", "spent").mean(), test="judged")
+    means = (
+        order_costs_bps(both)
+        .group_by("router", *ORDER, maintain_order=True)
+        .agg(polars.col("cost_bps", "spent").mean(), test="judged")
+    )
     one, other = (means.filter(polars.col("router") == name).drop("router") for name in (router, against))
     gap = polars.col("cost_bps") - polars.col("cost_bps_other")
     return (
-        one.join(other.select(*ORDER, "cost_bps"), on=ORDER, suffix="_other")
+        one.join(other.select(*ORDER, "cost_bps"), on=ORDER, suffix="_other", maintain_order="left")
         .with_columns(
-            place=polars.struct("day", "number").rank("ordinal").over("symbol"),
+            place=polars.struct("day", "number").rank("ordinal").over("symbol", "seed"),
             gap=polars.when(gap.abs() < ROUNDING).then(0.0).otherwise(gap),
             test=polars.col("test").list.all(),
         )
-        .group_by("place")
+        .group_by("place", maintain_order=True)
         .agg(polars.col("gap", "spent").mean(), polars.col("test").all())
         .sort("place")
         .with_columns(polars.col("spent").fill_null(math.nan))
@@ -812,7 +809,7 @@ def _stress_savings(
             order_costs_bps(pressed.filter(polars.col("judged"))).group_by("router").agg(polars.col("cost_bps").mean())
         )
         means = dict(costs.iter_rows())
-        judged = judged or int(orders["judged"].sum()) // (2 * config.seeds)
+        judged = judged or int(orders["judged"].sum()) // 2
         found.append(_StressSaving(name, means[router], means[against], saving.bps, _estimated_share(orders)))
     return CaseStressTable(router, against, judged, tuple(found))
 
@@ -838,7 +835,7 @@ def _dark_surface(
     points, orders = [], 0
     for world, some in zip(worlds, tasks, strict=True):
         played = DayTables.together([next(tables) for _ in some]).orders
-        orders = int(played["judged"].sum()) // (2 * config.seeds)
+        orders = int(played["judged"].sum()) // 2
         saved = _saving_of(played, router, against, seed=config.seed)
         points.append(_SurfacePoint(world.presence, world.adverse, saved.bps, _estimated_share(played)))
     return CaseDarkSurface(router, against, orders, tuple(points))

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import polars
 
-from riskroute.core.arrays import Floats, Integers, Stamps
+from riskroute.core.arrays import Floats, Integers
 from riskroute.core.errors import DataError
 from riskroute.core.files import write_json, write_whole
 from riskroute.core.instrument import TRADING_ZONE, Instrument
@@ -181,15 +181,19 @@ def day_tables(
     zone: str = TRADING_ZONE,
     queue: QueueReplay | None = None,
     block_seconds: float,
+    begins: int | None = None,
     judged_from: int = 0,
 ) -> DayTables:
     """Return the tables of a played day, in units of the instrument: see `DayTables.natural`.
 
     ``key`` holds router, seed, symbol and day of every row. Without a ``queue``, ``impact`` and ``volume`` are NaN.
-    Orders are judged from number ``judged_from`` on.
+    Time blocks are counted from ``begins``, UTC nanoseconds. Default: the time of the first order. Orders are judged
+    from number ``judged_from`` on.
     """
-    orders = _orders(played.orders, books, block_seconds, judged_from)
-    both = _impacts(played.orders, books, queue, orders["time"], orders["block"], block_seconds)
+    if begins is None:
+        begins = min((one.done.context.time for one in played.orders), default=0)
+    orders = _orders(played.orders, books, block_seconds, begins, judged_from)
+    both = _impacts(played.orders, books, queue, orders["block"], block_seconds, begins)
     orders["impact"], orders["volume"] = both
     moments = polars.from_epoch(polars.Series(orders["time"], dtype=polars.Int64), time_unit="ns")
     orders["clock"] = moments.dt.replace_time_zone("UTC").dt.convert_time_zone(zone).dt.time()
@@ -211,7 +215,9 @@ def _later_mids(books: DayBooks, times: Any, seconds: float) -> Floats:
     return np.where(later <= books.last, books.mids(later), np.nan)
 
 
-def _orders(orders: Sequence[PlayedOrder], books: DayBooks, block_seconds: float, judged_from: int) -> dict[str, Any]:
+def _orders(
+    orders: Sequence[PlayedOrder], books: DayBooks, block_seconds: float, begins: int, judged_from: int
+) -> dict[str, Any]:
     contexts = [one.done.context for one in orders]
     times = np.array([context.time for context in contexts], dtype=np.int64)
     ends = np.array([max((fill.time for fill in one.done.fills), default=0) for one in orders], dtype=np.int64)
@@ -227,7 +233,7 @@ def _orders(orders: Sequence[PlayedOrder], books: DayBooks, block_seconds: float
         "bid": [context.books.best_bid for context in contexts],
         "ask": [context.books.best_ask for context in contexts],
         "depth": [float(context.displayed.depth) for context in contexts],
-        "block": (times - times.min(initial=2**62)) // int(block_seconds * SECOND),
+        "block": (times - begins) // int(block_seconds * SECOND),
         "judged": [one.number >= judged_from for one in orders],
         "end_mid": books.mids(closes),
         "end_spread": books.spreads(closes),
@@ -248,15 +254,15 @@ def _impacts(
     orders: Sequence[PlayedOrder],
     books: DayBooks,
     queue: QueueReplay | None,
-    times: Stamps,
     blocks: Integers,
     block_seconds: float,
+    begins: int,
 ) -> tuple[Floats, Floats]:
     """Return the impact, ``taken * volatility * sqrt(taken / volume)``, and the volume, by order."""
-    if queue is None or not len(times):
+    if queue is None or not orders:
         return np.full(len(orders), np.nan), np.full(len(orders), np.nan)
-    length, first = int(block_seconds * SECOND), int(times.min())
-    grid = np.arange(first, first + (int(blocks.max()) + 1) * length, SECOND)
+    length = int(block_seconds * SECOND)
+    grid = np.arange(begins, begins + (int(blocks.max()) + 1) * length, SECOND)
     seconds = length // SECOND
     moves = np.diff(books.mids(grid), append=np.nan)
     found, volumes = np.full(len(orders), np.nan), np.full(len(orders), np.nan)
@@ -266,7 +272,7 @@ def _impacts(
     for block in np.unique(blocks):
         some = moves[block * seconds : (block + 1) * seconds]
         sigma = float(np.sqrt(np.nansum(some**2)))
-        volume = queue.volume(first + int(block) * length, first + (int(block) + 1) * length)
+        volume = queue.volume(begins + int(block) * length, begins + (int(block) + 1) * length)
         mine = blocks == block
         volumes[mine] = volume
         if volume > 0:

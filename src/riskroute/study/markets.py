@@ -46,6 +46,8 @@ from riskroute.simulation.dark_market import DarkMarketPool
 
 _SYNTHETIC_LEVELS = 20  # levels kept per side: all of ``comparable``, enough of ``paper`` for 5,000 shares
 
+SYNTHETIC_DAYS = 16  # default: half of them are enough test days for a verdict
+
 Hours = tuple[dt.time, dt.time]
 
 _SYNTHETIC_HOURS = (dt.time(10, 30), dt.time(13, 30))  # of a synthetic day, New York
@@ -227,7 +229,7 @@ def market_days(
     symbols : Sequence[str]
         Symbols to play. Default: the first of a synthetic market, all of a folder.
     days : int, optional
-        Number of days, from the first. Default: all days of a folder, ten synthetic ones.
+        Number of days, from the first. Default: all days of a folder, 16 synthetic ones.
     seed : int
         Seed of a synthetic market.
     hours : Hours, optional
@@ -266,7 +268,7 @@ def market_days(
             raise InputError("fees cannot be given for a synthetic market, which has its own")
         if instruments:
             raise InputError("instruments cannot be given for a synthetic market, which has its own")
-        tasks, found = _synthetic(str(market), symbols, days or 10, seed, hours or _SYNTHETIC_HOURS, kept)
+        tasks, found = _synthetic(str(market), symbols, days or SYNTHETIC_DAYS, seed, hours or _SYNTHETIC_HOURS, kept)
     else:
         tasks, found = _recorded(Path(market), symbols, days, kept, fees, instruments or {})
     missing = [task for task in tasks if not PreparedDayBooks.exists(task.folder)]

@@ -223,7 +223,7 @@ def _part(case: StudyCase, result: StudyResult, *, pooled: bool, brief: bool) ->
 def _verdict_facts(case: StudyCase, risk: RiskProfile) -> tuple[tuple[str, str], ...]:
     """Return the key figures of an answer by name, in the order a trader asks."""
     found, saving = case.comparison, case.saving
-    facts = [("router to use", case.use if case.verdict else "no verdict")]
+    facts = [("router to use", case.use if case.verdict else "not enough data to tell")]
     facts.append(("risk profile", risk.name))
     if saving is not None:
         if case.chosen != case.use:
@@ -244,8 +244,8 @@ def _verdict_facts(case: StudyCase, risk: RiskProfile) -> tuple[tuple[str, str],
                 "" if many.low is None else f" ({money_text(many.low, currency)} to {money_text(many.high, currency)})"
             )
             facts.append(("saving per 1,000 orders", f"{money_text(many.mean, currency)}{ends}"))
-    if found.p_value is not None:
-        facts.append(("p-value, best of all routers", p_text(found.p_value)))
+        if saving.p_value is not None:
+            facts.append(("p-value", p_text(saving.p_value)))
     names = dict.fromkeys((case.chosen, found.bar))
     facts += [(f"expected shortfall 5 %, {name}", f"{fixed_text(found.routers[name].es95_bps)} bps") for name in names]
     facts.append(("saving of perfect foresight", f"{fixed_text(case.headroom_bps, 3)} bps"))
@@ -255,13 +255,15 @@ def _verdict_facts(case: StudyCase, risk: RiskProfile) -> tuple[tuple[str, str],
         if saving is not None:
             band = interval_text(*found.queues.saving_bps(saving.router, saving.against))
             facts.append(("saving, pessimistic and optimistic queue", f"{band} bps"))
-    facts.append(("orders judged", f"{found.orders:,}"))
+    facts.append(("orders judged", f"{found.orders:,} on {found.sample}"))
+    if not found.resting:
+        facts.append(("limit orders", "could not be played on this data"))
     return tuple(facts)
 
 
 def _sections(case: StudyCase, risk: RiskProfile) -> list[PageSection]:
     found, rule = case.comparison, case.comparison.bar
-    use = f"Use {case.use}" if case.verdict else "No verdict"
+    use = f"Use {case.use}" if case.verdict else "Not enough data to tell"
     sections = [
         PageSection(
             "Cost by router",

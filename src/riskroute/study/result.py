@@ -153,9 +153,9 @@ def savings_table(cases: Sequence[StudyCase]) -> TextTable:
         rows.append(
             [
                 *(case.symbol or "all", case.size, f"{case.horizon:g}"),
-                *(case.use if case.verdict else "no verdict", case.chosen, found.bar),
+                *(case.use if case.verdict else "not enough data", case.chosen, found.bar),
                 *(("-", "-") if saving is None else _estimate(saving.bps)),
-                "-" if found.p_value is None else p_text(found.p_value),
+                "-" if saving is None or saving.p_value is None else p_text(saving.p_value),
                 *(money_text(one.mean if one else None, case.currency) for one in amounts),
                 *(fixed_text(found.routers[name].es95_bps) for name in (case.chosen, found.bar)),
                 fixed_text(case.headroom_bps, 3),

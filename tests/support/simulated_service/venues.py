@@ -14,7 +14,7 @@ from riskroute.core.instrument import instrument_terms
 from riskroute.live.state.amounts import amount_scale
 from riskroute.live.state.execution_reports import ExecutionReport, ReportKind
 from riskroute.live.state.orders import ChildOrder
-from riskroute.live.venues.gateway import ReportSink
+from riskroute.live.venues.gateway import GatewaySink, VenueAccount, VenueTerms
 from riskroute.live.venues.simulated import SimulatedVenue, _VenueChild
 from simulated_service.scheduler import Scheduler, SimpleQueue, Thread
 
@@ -137,24 +137,43 @@ class Line:
 
     def __init__(self, venue: Venue, on_point: Callable[[str], None], on_send: Callable[[ChildOrder], None]) -> None:
         self.venue, self._on_point, self._on_send = venue, on_point, on_send
-        self._reports: Any = SimpleQueue()
+        self.session = venue.place
+        self._said: Any = SimpleQueue()
 
-    def connect(self, reports: ReportSink) -> None:
-        Thread(target=self._run, args=(reports,), name=f"line {self.venue.place}").start()
-        self.venue.connect(self._take)
+    def connect(self, sink: GatewaySink) -> None:
+        Thread(target=self._run, args=(sink,), name=f"line {self.venue.place}").start()
+        self.venue.connect(self)
 
-    def _take(self, *reports: ExecutionReport) -> None:
+    def terms(self, symbol: str) -> VenueTerms | None:
+        return self.venue.terms(symbol)
+
+    # what the venue says, for the thread
+
+    def __call__(self, *reports: ExecutionReport) -> None:
         for report in reports:
-            self._reports.put(report)
+            self._said.put(report)
 
-    def _run(self, sink: ReportSink) -> None:
-        while (first := self._reports.get()) is not None:
-            reports = [first]
-            while not self._reports.empty():
-                if (one := self._reports.get_nowait()) is None:
-                    return
-                reports.append(one)
-            sink(*reports)
+    def up(self) -> None:
+        self._said.put(lambda sink: sink.up())
+
+    def down(self, reason: str) -> None:
+        self._said.put(lambda sink: sink.down(reason))
+
+    def account(self, account: VenueAccount) -> None:
+        self._said.put(lambda sink: sink.account(account))
+
+    def _run(self, sink: GatewaySink) -> None:
+        reports: list[ExecutionReport] = []
+        while (said := self._said.get()) is not None:
+            if isinstance(said, ExecutionReport):
+                reports.append(said)
+            if reports and (self._said.empty() or not isinstance(said, ExecutionReport)):
+                sink(*reports)
+                reports = []
+            if not isinstance(said, ExecutionReport):
+                said(sink)
+
+    # what the service says
 
     def send(self, child: ChildOrder) -> None:
         self._on_point("send")
@@ -169,9 +188,12 @@ class Line:
         self._on_point("query")
         self.venue.query(child)
 
+    def request_account(self) -> None:
+        self.venue.request_account()
+
     def close(self) -> None:
         self.venue.close()
-        self._reports.put(None)
+        self._said.put(None)
 
 
 def shares(venue: Venue) -> dict[str, list[int]]:
@@ -179,7 +201,7 @@ def shares(venue: Venue) -> dict[str, list[int]]:
     totals: dict[str, list[int]] = {}
     for there in venue.children.values():
         total = totals.setdefault(there.child.symbol, [0, 0, 0])
-        unit = amount_scale(instrument_terms(venue.market._instrument(there.child.symbol))).unit  # type: ignore[attr-defined]
+        unit = amount_scale(instrument_terms(venue.market.instrument(there.child.symbol))).unit
         sign = 1 if there.child.side == "buy" else -1
         for one in fills(there):
             total[0] += sign * one.quantity

@@ -1,33 +1,110 @@
-"""The gateway interface: child orders go to a venue, execution reports come back at any time."""
+"""The interfaces of venues: child orders go out, execution reports come back at any time; books and trades come in.
+
+A gateway is one venue or pool. No call of it waits for the venue, and its sink never waits or raises, so that neither
+side can stall the other. Children and reports have quantities in units, prices in 1e-9 and fees as amounts;
+`riskroute.live.state.orders` converts them for the instrument of a symbol.
+"""
 
 from __future__ import annotations
 
-from typing import Protocol
+from base64 import b32encode
+from collections.abc import Sequence
+from decimal import Decimal
+from functools import lru_cache
+from hashlib import blake2b
+from typing import Any, Literal, Protocol
 
+from riskroute.core.instrument import Instrument
+from riskroute.core.records import Record
 from riskroute.live.state.execution_reports import ExecutionReport
 from riskroute.live.state.orders import ChildOrder
+from riskroute.live.state.quotes import MarketTrade, VenueQuote
 
 
-class ReportSink(Protocol):
-    """Books execution reports in sequence, from any thread; pass reports that arrive together in one call."""
+class VenueTerms(Record, frozen=True):
+    """What one place accepts in one symbol, as exact natural numbers; never finer than the instrument's.
+
+    ``ioc``: ``emulated`` if the gateway sends a day order and cancels it at once. ``idempotent``: the venue itself
+    refuses a second order with the same client id, for ever, so that an order may be sent again. ``horizon``: seconds
+    after which a request can no longer arrive. ``base`` and ``quote`` are the names, in the venue's balances, of the
+    counted thing and of the money; empty if it has no balances.
+    """
+
+    tick: Decimal
+    lot: Decimal
+    minimum_quantity: Decimal = Decimal(0)
+    minimum_notional: Decimal = Decimal(0)
+    ioc: Literal["native", "emulated"] = "native"
+    idempotent: bool = False
+    horizon: float = 10.0
+    base: str = ""
+    quote: str = ""
+
+
+def instrument_venue_terms(instrument: Instrument, **more: Any) -> VenueTerms:
+    """Return the terms of a place that accepts whatever the instrument allows; ``more`` are other fields."""
+    given: dict[str, Any] = {"tick": instrument.tick, "lot": instrument.lot or instrument.unit}
+    given |= {"minimum_quantity": instrument.minimum_quantity, "minimum_notional": instrument.minimum_notional}
+    return VenueTerms(**(given | more))
+
+
+class OpenOrder(Record, frozen=True):
+    """An order that is open at a venue: the client's id as the venue has it, and the venue's own.
+
+    The client's id of our orders is the `wire_id` of the child, even at a venue that is sent longer ids. ``leaves`` is
+    in units; None if the venue does not say it.
+    """
+
+    wire_id: str
+    symbol: str
+    side: str
+    leaves: int | None = None
+    venue_id: str = ""
+
+
+class VenueAccount(Record, frozen=True):
+    """A venue's own record of us; fills that it includes are reported before it.
+
+    ``balances`` are totals by currency, those held by open orders included; None at a venue that has none.
+    """
+
+    at: int
+    open_orders: tuple[OpenOrder, ...]
+    balances: dict[str, Decimal] | None = None
+
+
+class GatewaySink(Protocol):
+    """What a gateway tells the engine, in sequence; every method may be called from any thread."""
 
     def __call__(self, *reports: ExecutionReport) -> None:
-        """Book reports."""
+        """Book reports; pass those that arrive together in one call."""
+
+    def up(self) -> None:
+        """Say that the session works: orders and queries can be sent."""
+
+    def down(self, reason: str) -> None:
+        """Say that the session does not work."""
+
+    def account(self, account: VenueAccount) -> None:
+        """Answer `Gateway.request_account`."""
 
 
 class Gateway(Protocol):
-    """One venue or pool.
+    """One venue or pool; no call waits for it.
 
-    No call waits for the venue, which answers with execution reports. `send` may raise only if the child was certainly
-    not sent. A venue must not trade a child id twice. Children and reports have quantities in units, prices in 1e-9 and
-    fees as amounts; `riskroute.live.state.orders` converts them for the instrument of a symbol.
+    Gateways with the same ``session`` share a connection and its limit of orders per second; default: the place.
     """
 
-    def connect(self, reports: ReportSink) -> None:
-        """Start reporting; reports missed since the last connection are sent again."""
+    session: str
+
+    def connect(self, sink: GatewaySink) -> None:
+        """Begin, and call ``sink.up`` as soon as orders can be sent; reports missed since are sent again."""
+
+    def terms(self, symbol: str) -> VenueTerms | None:
+        """Return the terms of a symbol, None if it is not traded here; may be called before `connect`."""
 
     def send(self, child: ChildOrder) -> None:
-        """Send a child order."""
+        """Send a child order; raise only if it was certainly not sent. A venue must not trade a child id twice."""
 
     def cancel(self, child: ChildOrder) -> None:
         """Cancel the remainder of a child order."""
@@ -36,8 +113,50 @@ class Gateway(Protocol):
         """Request all reports of a child again, and its state.
 
         The last answer is ``acknowledged``, ``cancelled``, ``rejected`` or ``expired`` with the venue's cumulative
-        quantity, a ``filled`` that leaves nothing, or ``not_known``. It has an exec id of its own.
+        quantity, a ``filled`` that leaves nothing, or ``not_known``. It has an exec id of its own. ``not_known`` means
+        that the venue does not have the child, and that no message under way can bring it there any more.
         """
+
+    def request_account(self) -> None:
+        """Request open orders and balances, which `GatewaySink.account` gets."""
 
     def close(self) -> None:
         """Disconnect."""
+
+
+class QuoteSink(Protocol):
+    """What a quote source tells the service; every method may be called from any thread, never waits or raises."""
+
+    def put(self, symbol: str, quotes: Sequence[VenueQuote], trades: Sequence[MarketTrade] | None = None) -> None:
+        """Replace the books of some places, and add the trades since the last call; None: trades are not known.
+
+        Times are those of receipt unless the venue's clock is known.
+        """
+
+    def gap(self, place: str, symbol: str | None, reason: str) -> None:
+        """Say that the book of a place is unknown until the next `put`; symbol None: all its books."""
+
+
+class QuoteSource(Protocol):
+    """Books and trades of one or more places."""
+
+    def connect(self, sink: QuoteSink) -> None:
+        """Begin."""
+
+    def subscribe(self, symbols: Sequence[str]) -> None:
+        """Send the books of these symbols from now on."""
+
+    def close(self) -> None:
+        """Disconnect."""
+
+
+@lru_cache(65_536)
+def wire_id(child: str) -> str:
+    """Return the id of a child for venues that take neither 20 characters nor hyphens: a hash of it.
+
+    Examples
+    --------
+    >>> wire_id("QWDU4QQC322WBCGN-2-0")
+    '5D52RADGX4PESVAO'
+    """
+    return b32encode(blake2b(child.encode(), digest_size=10).digest()).decode()

@@ -32,13 +32,23 @@ from riskroute.live.state.amounts import NANO
 from riskroute.live.state.execution_reports import ExecutionReport, ReportKind
 from riskroute.live.state.orders import ChildOrder
 from riskroute.live.state.quotes import VenueQuote, quoted_touch
-from riskroute.live.venues.gateway import ReportSink
+from riskroute.live.venues.gateway import (
+    GatewaySink,
+    OpenOrder,
+    VenueAccount,
+    VenueTerms,
+    instrument_venue_terms,
+    wire_id,
+)
 
 _Trade = tuple[int, int, int]  # time, price and shares
 
 
 class _Market(Protocol):
     """The liquidity of a venue: prices in 1e-9, quantities in units, times in nanoseconds."""
+
+    def instrument(self, symbol: str) -> Instrument:
+        """Return the instrument of a symbol."""
 
     def trades(self, child: ChildOrder, begin: int, end: int) -> list[_Trade]:
         """Return the trades of a child between ``begin`` and ``end``, which are equal for an immediate one."""
@@ -67,7 +77,7 @@ class SimulatedVenueMarket:
         self.quotes, self.hidden, self.seed = quotes, dict(hidden or {}), seed
         self._fill_seconds, self._fees, self._instruments = fill_seconds, fees, dict(instruments or {})
 
-    def _instrument(self, symbol: str) -> Instrument:
+    def instrument(self, symbol: str) -> Instrument:
         return self._instruments.get(symbol, SHARES)
 
     def trades(self, child: ChildOrder, begin: int, end: int) -> list[_Trade]:
@@ -88,7 +98,7 @@ class SimulatedVenueMarket:
         if limit is not None and sign * price > sign * limit:
             return []
         if child.kind == "dark":
-            instrument = self._instrument(child.symbol)
+            instrument = self.instrument(child.symbol)
             mean = self.hidden.get(place, 0) / (instrument.lot_units * instrument.unit_size)  # in lots
             draw = seeded_uniform(self.seed, "market", child.id)
             lots = int(math.log(draw) / math.log(mean / (1 + mean))) if mean else 0  # geometrically distributed
@@ -97,13 +107,13 @@ class SimulatedVenueMarket:
         rng = np.random.default_rng(seed_stream(self.seed, "market", child.id))
         time = begin
         while shares > 0 and (time := time + int(rng.exponential(self._fill_seconds) * NANO) + 1) < end:
-            some = min(shares, 100 * self._instrument(child.symbol).lot_units * int(rng.integers(1, 4)))
+            some = min(shares, 100 * self.instrument(child.symbol).lot_units * int(rng.integers(1, 4)))
             found.append((time, price, some))
             shares -= some
         return found
 
     def fee(self, child: ChildOrder, fills: Sequence[tuple[int, int]]) -> int:
-        instrument = self._instrument(child.symbol)
+        instrument = self.instrument(child.symbol)
         taker, maker = self._fees(child.place, instrument)
         return (maker if child.kind == "limit" else taker).total(instrument, fills)
 
@@ -154,7 +164,7 @@ class SimulatedVenue:
         faults: Faults | None = None,
         seed: int = 0,
     ) -> None:
-        self.place, self.market, self.clock = place, market, clock
+        self.place, self.session, self.market, self.clock = place, place, market, clock
         self.latency = int(real_number("latency", latency, minimum=0, maximum=60) * NANO)
         self.faults = faults or Faults()
         self._reliable = self.faults == Faults()
@@ -162,7 +172,7 @@ class SimulatedVenue:
         self.children: dict[str, _VenueChild] = {}  # children that arrived, by id
         self.arrivals: list[str] = []  # ids in the sequence of arrival, repeated ones included
         self._rng = np.random.default_rng(seed_stream(seed, "venue", place))
-        self._sink: ReportSink | None = None
+        self._sink: GatewaySink | None = None
         self._due: list[tuple[int, int, Callable[[], None]]] = []
         self._count = self._exec_ids = 0
         self._missed: list[ExecutionReport] = []
@@ -170,11 +180,15 @@ class SimulatedVenue:
 
     # the gateway
 
-    def connect(self, reports: ReportSink) -> None:
-        self._sink = reports
+    def connect(self, sink: GatewaySink) -> None:
+        self._sink = sink
         missed, self._missed = self._missed, []
         for report in missed:
             self._post(report, self.latency)
+        sink.up()
+
+    def terms(self, symbol: str) -> VenueTerms | None:
+        return instrument_venue_terms(self.market.instrument(symbol), idempotent=True)
 
     def send(self, child: ChildOrder) -> None:
         if self._reliable or self._rng.random() >= self.faults.lost:
@@ -185,6 +199,9 @@ class SimulatedVenue:
 
     def query(self, child: ChildOrder) -> None:
         self._later(self.latency, lambda: self._answer_query(child))
+
+    def request_account(self) -> None:
+        self._later(2 * self.latency, self._answer_account)
 
     def close(self) -> None:
         self._sink = None
@@ -280,7 +297,23 @@ class SimulatedVenue:
         kind = "cancelled" if there.end == "filled" else there.end
         self._post(self._report(child, kind, there.cum, there.leaves), self.latency)
 
+    def _answer_account(self) -> None:
+        there = [one for one in self.children.values() if one.open]
+        found = [
+            OpenOrder(wire_id=wire_id(one.child.id), symbol=one.child.symbol, side=one.child.side, leaves=one.leaves)
+            for one in there
+        ]
+        if self._sink is not None:
+            self._tell(VenueAccount(at=self.clock(), open_orders=tuple(found)))
+
     # reports
+
+    def _tell(self, said: ExecutionReport | VenueAccount) -> None:
+        assert self._sink is not None
+        if isinstance(said, VenueAccount):
+            self._sink.account(said)
+        else:
+            self._sink(said)
 
     def _report(self, child: ChildOrder, kind: ReportKind, cum: int, leaves: int, **more: Any) -> ExecutionReport:
         self._exec_ids += 1
@@ -319,7 +352,7 @@ class SimulatedVenue:
             if self._sink is None:
                 self._missed.append(report)
             else:
-                self._sink(report)
+                self._tell(report)
 
         self._later(wait, arrive)
 
@@ -348,19 +381,16 @@ class JournalledVenue(SimulatedVenue):
         self.path = journal
         self._journal: BinaryIO | None = None
         self._lines: list[_Line] = []
-        self._news: list[ExecutionReport] = []
-        self._engine: ReportSink | None = None
+        self._news: list[ExecutionReport | VenueAccount] = []
 
-    def connect(self, reports: ReportSink) -> None:
+    def connect(self, sink: GatewaySink) -> None:
         if self._journal is None:
             self._exec_ids = self.clock()  # exec ids of an earlier run must not be reused
             self._read()
-        self._engine = reports
-        super().connect(lambda *some: self._news.extend(some))
+        super().connect(sink)
 
-    def close(self) -> None:
-        self._engine = None
-        super().close()
+    def _tell(self, said: ExecutionReport | VenueAccount) -> None:
+        self._news.append(said)
 
     def deliver(self) -> int:
         """Run all actions that are due, journal them, and only then report them."""
@@ -371,8 +401,12 @@ class JournalledVenue(SimulatedVenue):
                 self._journal.write(msgspec.json.Encoder().encode_lines(self._lines))
             self._lines.clear()
             news, self._news = self._news, []
-            if news and self._engine is not None:
-                self._engine(*news)
+            if self._sink is not None:
+                if reports := [one for one in news if isinstance(one, ExecutionReport)]:
+                    self._sink(*reports)
+                for one in news:
+                    if isinstance(one, VenueAccount):
+                        self._sink.account(one)
             if len(self.children) >= 2 * self.most_ended:
                 self._forget()
 
@@ -432,13 +466,13 @@ class ServedSimulatedVenue:
     """A gateway to a journalled venue that runs in a thread of its own."""
 
     def __init__(self, venue: JournalledVenue) -> None:
-        self.venue = venue
+        self.venue, self.session = venue, venue.session
         self._calls: deque[Callable[[], None]] = deque()
         self._woken: queue.SimpleQueue[bool] = queue.SimpleQueue()  # False ends the thread
         self._thread: threading.Thread | None = None
 
-    def connect(self, reports: ReportSink) -> None:
-        self._call(lambda: self.venue.connect(reports))
+    def connect(self, sink: GatewaySink) -> None:
+        self._call(lambda: self.venue.connect(sink))
         self._thread = threading.Thread(target=self._run, name=f"venue {self.venue.place}", daemon=True)
         self._thread.start()
 
@@ -450,6 +484,12 @@ class ServedSimulatedVenue:
 
     def query(self, child: ChildOrder) -> None:
         self._call(lambda: self.venue.query(child))
+
+    def terms(self, symbol: str) -> VenueTerms | None:
+        return self.venue.terms(symbol)
+
+    def request_account(self) -> None:
+        self._call(self.venue.request_account)
 
     def _call(self, call: Callable[[], None]) -> None:
         """Queue a call for the thread; wake it unless it is about to wake anyway."""
