@@ -38,6 +38,7 @@ def router(
     paired: tuple[float, float, float] | None = None,
     charged: tuple[float, float, float] | None = None,
     estimated: float = 0.0,
+    admitted: bool = True,
 ) -> _RouterResult:
     pair, other = (None if one is None else PairedDifference("sweep", *one, 0.01, 0.31) for one in (paired, charged))
     numbers: dict[str, Any] = dict.fromkeys((item.name for item in dataclasses.fields(_RouterResult)), 0.0)
@@ -45,6 +46,7 @@ def router(
         **numbers
         | {"cost_bps": cost, "objective_bps": objective, "paired": pair, "es95_bps": cost + 4}
         | {"paired_objective": other, "estimated_share": estimated, "feedback": "F0"}
+        | {"paired_tail": pair, "admitted": admitted}
     )
 
 
@@ -54,10 +56,11 @@ def comparison(
     room: float = 1.0,
     charged: tuple[float, float, float] | None = None,
     estimated: float = 0.0,
+    admitted: bool = True,
 ) -> RouterComparison:
     routers = {
         "sweep": router(2.0, 2.2, estimated=estimated),
-        "contextual": router(2.0 + paired[0], objective, paired, charged or paired),
+        "contextual": router(2.0 + paired[0], objective, paired, charged or paired, admitted=admitted),
         "clairvoyant": router(2.0 - room, 2.0 - room, (-room, -room, -room)),
     }
     return RouterComparison(160, "sweep", Sample("day", 8, 8.0), 8.0, False, routers)
@@ -71,6 +74,7 @@ PAIRED = {
     "too few days": (-0.4, -0.6, -0.2),
     "too little": (-0.01, -0.05, 0.03),
     "too few orders": (-0.2, -0.6, 0.2),
+    "tail": (-0.4, -0.6, -0.2),
     "queues": (-0.4, -0.6, -0.2),
 }
 CASES = {
@@ -83,6 +87,7 @@ CASES = {
     ),
     "too little": comparison(PAIRED["too little"], 2.1),
     "too few orders": comparison(PAIRED["too few orders"], 2.0),
+    "tail": comparison(PAIRED["tail"], 1.8, admitted=False),
     "queues": dataclasses.replace(
         comparison(PAIRED["queues"], 1.8),
         queues=QueueEstimate(
@@ -135,6 +140,7 @@ def test_the_reason_and_its_words(reason: str) -> None:
         "too little": "CI -0.03 to 0.05; p = 0.010); even the largest saving in the interval is too small to matter.",
         "too few orders": "too few orders to tell (minimum detectable saving 0.31 bps); about 12 further test days "
         "like these (240 orders) would be enough.",
+        "tail": "p = 0.010); but its expected shortfall is significantly larger than the rule's.",
         "queues": "(0.200 USD to 0.600 USD); but not with both the pessimistic and the optimistic queue model. Queue "
         "positions at BITS are estimates (model power 3), since trades there have no order ids: contextual saves -0.10 "
         "to 0.75 bps between the pessimistic and the optimistic model.",
@@ -390,7 +396,7 @@ def test_a_worse_tail_and_a_fit_to_the_training_days_are_said() -> None:
     )
     text = case_verdict(case, StudyConfig())
     assert text.startswith("For orders of 100 shares of LUMO for immediate execution, use contextual.")
-    assert "The tail is no worse: contextual's worst 5 % of orders averaged 5.60 bps, sweep's 6.00 bps." in text
+    assert "The tail is no worse: contextual's worst 5 % of orders averaged 5.60 bps, sweep's 6.00 bps (95 % CI -0.60 to -0.20 " in text
     assert "fitted" not in text
     worse = dataclasses.replace(
         case, chosen="static+sweep", use="static+sweep", comparison=dataclasses.replace(found, routers=fitted)

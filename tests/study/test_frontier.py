@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 
 import numpy as np
@@ -12,6 +13,7 @@ from riskroute.routers.risk import BALANCED, CAUTIOUS, CHEAPEST, PROFILES, RiskP
 from riskroute.study.candidates import named_candidate
 from riskroute.study.frontier import (
     CaseFrontier,
+    ProfileChoice,
     frontier_points,
     frontier_profiles,
     frontier_table,
@@ -20,6 +22,7 @@ from riskroute.study.frontier import (
 )
 from riskroute.study.result import StudyResult, leading_table, profiles_table
 from riskroute.study.svg import _WIDTH, ChartPoint, _spread, _text_width, frontier_chart
+from riskroute.study.verdict import case_verdict
 
 TEXT = re.compile(r'<text x="([\d.]+)" y="([\d.-]+)" font-size="([\d.]+)" text-anchor="(\w+)"[^>]*>([^<]*)</text>')
 
@@ -85,9 +88,19 @@ def test_the_study_answers_for_every_profile(study_result: StudyResult) -> None:
     assert own.es95_bps == pytest.approx(case.comparison.routers["contextual"].es95_bps)
     table = profiles_table(case, study_result.config.risk)
     assert [row[0] for row in table.rows] == ["cheapest", "cautious", "balanced"]
-    assert table.rows[0][1] == case.use
-    for one in case.frontier.choices:
-        assert f"with {one.risk} {one.use}" in study_result.answer
+    assert [row[1] for row in table.rows] == ["not enough data"] * 3  # on two days
+    assert "The risk profile is cheapest (mean cost)." in study_result.answer
+    sure = dataclasses.replace(
+        case,
+        reason="nothing better",
+        verdict=True,
+        frontier=dataclasses.replace(
+            case.frontier, choices=(ProfileChoice("cautious", "a", "b", "tail"), case.frontier.choices[1])
+        ),
+    )
+    assert profiles_table(sure, study_result.config.risk).rows[1][:2] == ["cautious", "b"]
+    said = case_verdict(sure, study_result.config)
+    assert "The risk profile is cheapest (mean cost); with cautious b and with balanced no verdict." in said
     leading = leading_table(case)
     assert {case.use, case.chosen, case.comparison.bar} <= {row[0] for row in leading.rows}
     assert [float(row[-1]) for row in leading.rows] == sorted(float(row[-1]) for row in leading.rows)

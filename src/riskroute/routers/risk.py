@@ -53,8 +53,8 @@ class RiskProfile:
     def best(self, objectives: Mapping[str, float], excess: Mapping[str, float], rule: str) -> str:
         """Return the router to choose: the lowest objective among the admissible routers; ``rule`` in a tie.
 
-        Admissible are the benchmark rule ``rule``, and the routers whose ``excess``, their expected shortfall minus that
-        of the rule, the profile `admits`.
+        Admissible are the benchmark rule ``rule``, and the routers whose ``excess`` (expected shortfall minus that of
+        the rule) the profile `admits`.
 
         Examples
         --------
@@ -64,7 +64,8 @@ class RiskProfile:
         """
         best = rule
         for name, objective in objectives.items():
-            if (name == rule or self.admits(excess.get(name, 0.0))) and objective < objectives[best] - _NEGLIGIBLE:
+            admissible = name == rule or not self.capped or self.admits(excess[name])
+            if admissible and objective < objectives[best] - _NEGLIGIBLE:
                 best = name
         return best
 

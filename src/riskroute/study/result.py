@@ -194,7 +194,7 @@ def profiles_table(case: StudyCase, risk: RiskProfile) -> TextTable:
     rows = [
         [
             one.risk,
-            one.use if one.reason not in NO_VERDICT else "no verdict",
+            one.use if one.reason not in NO_VERDICT else "not enough data",
             REASONS[one.reason],
             PROFILES.get(one.risk, risk).describe(),
         ]

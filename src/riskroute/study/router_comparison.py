@@ -45,9 +45,9 @@ class _RouterResult:
 
     ``se_bps`` is the standard error of the mean cost over days or time blocks, ``seed_se_bps`` that over seeds (None
     with one seed). ``objective_bps`` is the mean cost plus the charge for unforeseen variance, ``es95_bps`` the mean of
-    the worst 5 %. ``paired`` is the difference in cost, ``paired_objective`` that in the objective, ``paired_tail`` that
-    in the expected shortfall, with an interval of its own. ``admitted`` is false if the risk profile caps the tail and
-    that whole interval is above zero.
+    the worst 5 %. ``paired`` is the difference in cost, ``paired_objective`` that in the objective, ``paired_tail``
+    that in the expected shortfall, with an interval of its own. ``admitted`` is false if the risk profile caps the tail
+    and that whole interval is above zero.
     ``exploration_bps`` is the mean excess of the estimated cost over that of the plan with the lowest
     estimate; None for routers that do not explore.
     """
@@ -213,7 +213,7 @@ class RouterComparison:
         return (*lines, f"pessimistic, optimistic: cost with these queue models; {self.queues.note}")
 
     def _beats(self, router: str) -> bool:
-        """Return whether a router is admitted and its whole interval is below the rule's objective, with any queue model."""
+        """Return whether an admitted router's whole interval is below the rule's objective, with any queue model."""
         pair = self.routers[router].paired_objective
         better = pair is not None and pair.high is not None and pair.high < 0
         return better and self.routers[router].admitted and self._saves_in_any_queue(router)

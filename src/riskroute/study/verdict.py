@@ -191,6 +191,8 @@ def _profiles(case: StudyCase, risk: RiskProfile) -> str:
     """Name the risk profile, and the answers under the others."""
     text = f"The risk profile is {risk.name} ({risk.describe()})"
     choices = case.frontier.choices if case.frontier is not None else ()
+    if all(reason in NO_VERDICT for reason in (case.reason, *(one.reason for one in choices))):
+        return f"{text}."
     answers = [f"with {one.risk} {'no verdict' if one.reason in NO_VERDICT else one.use}" for one in choices]
     return f"{text}; {words_list(answers)}." if answers else f"{text}."
 
@@ -237,7 +239,8 @@ def _not_chosen(case: StudyCase) -> str:
     found = f"{fixed_text(test[best], 3)} bps against {fixed_text(test[case.chosen], 3)} bps"
     why = f"there it had {fixed_text(training[best], 3)} bps against {fixed_text(training[case.chosen], 3)} bps"
     if training[best] < training[case.chosen] - ROUNDING:
-        why += ", which the risk profile did not admit"
+        why += f", but its expected shortfall exceeded that of {case.comparison.bar} by "
+        why += f"{fixed_text(case.training_excess_bps.get(best))} bps"
     return (
         f"On the test days {best} had a lower objective than {case.chosen}, {found}, but a router is chosen on the "
         f"training days: {why}."
@@ -262,10 +265,11 @@ def _amounts(saving: CaseSaving, currency: str) -> str:
 def _tail(case: StudyCase) -> str:
     found = case.comparison
     mine, rule = (round(found.routers[name].es95_bps, 2) for name in (case.chosen, found.bar))
-    word = "worse" if mine > rule else "no worse"
+    word, pair = "worse" if mine > rule else "no worse", found.routers[case.chosen].paired_tail
+    interval = "" if pair is None or pair.low is None else f" ({_ends(pair.low, pair.high)} for the difference)"
     return (
         f"The tail is {word}: {case.chosen}'s worst 5 % of orders averaged {fixed_text(mine)} bps, {found.bar}'s "
-        f"{fixed_text(rule)} bps."
+        f"{fixed_text(rule)} bps{interval}."
     )
 
 
