@@ -396,7 +396,8 @@ def test_a_worse_tail_and_a_fit_to_the_training_days_are_said() -> None:
     )
     text = case_verdict(case, StudyConfig())
     assert text.startswith("For orders of 100 shares of LUMO for immediate execution, use contextual.")
-    assert "The tail is no worse: contextual's worst 5 % of orders averaged 5.60 bps, sweep's 6.00 bps (95 % CI -0.60 to -0.20 " in text
+    tails = "contextual's worst 5 % of orders averaged 5.60 bps, sweep's 6.00 bps"
+    assert f"The tail is no worse: {tails} (95 % CI -0.60 to -0.20 for the difference)." in text
     assert "fitted" not in text
     worse = dataclasses.replace(
         case, chosen="static+sweep", use="static+sweep", comparison=dataclasses.replace(found, routers=fitted)

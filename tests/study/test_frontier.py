@@ -92,7 +92,7 @@ def test_the_study_answers_for_every_profile(study_result: StudyResult) -> None:
     assert "The risk profile is cheapest (mean cost)." in study_result.answer
     sure = dataclasses.replace(
         case,
-        reason="nothing better",
+        reason="beats",
         verdict=True,
         frontier=dataclasses.replace(
             case.frontier, choices=(ProfileChoice("cautious", "a", "b", "tail"), case.frontier.choices[1])

@@ -406,7 +406,7 @@ def test_the_difference_in_tails_is_that_of_the_shortfalls(orders: int) -> None:
 def test_a_capped_profile_does_not_use_a_router_with_a_worse_tail() -> None:
     rng = np.random.default_rng(1)
     bar = rng.normal(2.0, 1.0, 400)
-    heavy = bar - 1.0 + 4.0 * (bar > np.quantile(bar, 0.97))
+    heavy = bar - 1.0 + 9.0 * (bar > np.quantile(bar, 0.97))
     costs = {"bar": bar.tolist(), "heavy": heavy.tolist(), "clairvoyant": (bar - 2.0).tolist()}
     free, capped = (found_of(costs, risk=RiskProfile("one", 0.0, capped=one)) for one in (False, True))
     assert (free.best, free.choice_reason("heavy")) == ("heavy", "beats")
