@@ -20,6 +20,11 @@ STUDY: Meanings = {
         "same with the expected shortfall capped at the benchmark rule's; or kappa, basis points charged per squared "
         "basis point of variance of the unforeseen cost.",
     ),
+    "benchmark": (
+        "",
+        "Price against which costs are stated: the mid (`arrival`) or the far touch (`touch`) at arrival, or the VWAP "
+        "of the public trades (`vwap`) or the TWAP of the mid (`twap`) from arrival to the horizon.",
+    ),
     "days": ("", "Days to replay. Default: 16 of a synthetic market, all of a folder."),
     "train": (
         "",

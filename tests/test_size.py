@@ -8,8 +8,9 @@ from pathlib import Path
 import riskroute
 from count_code import count_module, count_rooms
 
-# Raised once, from 52,000 lines, for instruments, fees and readers of markets other than US equities.
-LIMITS = {"files": 285, "lines": 58_000, "public": 930, "constants": 500}
+# Raised twice: from 52,000 lines for instruments, fees and readers of markets other than US equities, and from 58,000
+# for price benchmarks and the parts of the headroom.
+LIMITS = {"files": 285, "lines": 58_500, "public": 930, "constants": 500}
 
 
 def test_the_source_stays_below_its_limits() -> None:

@@ -69,7 +69,9 @@ def test_numbers_are_those_of_the_backtest(result: StudyResult, backtest: Backte
     whole = backtest.to_json()
     plain = whole["comparisons"]["2500"]
     assert to_plain(dataclasses.replace(case.comparison, joint=True, routers={})) == {
-        **{name: plain[name] for name in ("orders", "bar", "sample", "days", "joint", "queues", "resting")},
+        **{
+            name: plain[name] for name in ("orders", "bar", "sample", "days", "joint", "queues", "resting", "benchmark")
+        },
         "routers": {},
     }
     assert (result.synthetic, result.protection) == (whole["synthetic"], whole["protection"]) == (True, "reg-nms")

@@ -46,6 +46,7 @@ def _study(
         typer.Option(help="Deadline of every order in seconds, 0 is immediate; repeat for more; default: 60."),
     ] = None,
     risk: options.Risk = None,
+    benchmark: options.Benchmark = None,
     days: options.Days = None,
     train: Annotated[
         int | None, typer.Option(help="Days at the beginning used to train and choose a router; default: half.")

@@ -34,7 +34,13 @@ from riskroute.study import stresses
 from riskroute.study.backtest import BacktestResult, run_backtest
 from riskroute.study.candidates import FITTED, Candidate, candidate_names
 from riskroute.study.config import BacktestConfig, StressConfig, StudyConfig
-from riskroute.study.costs import VenueCosts, costs_by_venue, order_costs_bps, with_terciles
+from riskroute.study.costs import (
+    BenchmarkCosts,
+    VenueCosts,
+    costs_by_venue,
+    order_costs_bps,
+    with_terciles,
+)
 from riskroute.study.day_tables import KEY, DayTables, notional
 from riskroute.study.examples import OrderExample, order_examples
 from riskroute.study.frontier import (
@@ -303,6 +309,7 @@ class StudyCase:
     - ``currency``: quote currency of all amounts; empty if there are several.
     - ``training_excess_bps``: expected shortfall of every router on the training days minus that of the rule.
     - ``frontier``: points of all routers, and the answers under other profiles; None unless configured.
+    - ``benchmarks``: costs of all routers against every price benchmark, and their spreads, on the test days.
     """
 
     quantity: int | float
@@ -340,6 +347,7 @@ class StudyCase:
     currency: str = SHARES.currency
     training_excess_bps: dict[str, float] = field(default_factory=dict)
     frontier: CaseFrontier | None = None
+    benchmarks: tuple[BenchmarkCosts, ...] = ()
 
     @property
     def size(self) -> str:
@@ -371,7 +379,7 @@ def play_case(
     if config.frontier:
         others = {risk: answer(dataclasses.replace(asked, risk=risk)) for risk in frontier_profiles(asked.risk)}
         frontier = _frontier(own, others, days, asked, backend=backend, cache=cache, finished=played)
-    states = _order_states(orders, days, asked)
+    states = order_states(orders, days, asked)
     by_state = () if chosen == found.bar else _differences_by_state(orders, states, chosen, found.bar, seed=config.seed)
     paired = found.routers[chosen].paired
     saving = None if paired is None else _saving_of(orders, chosen, found.bar, seed=config.seed, paired=paired)
@@ -424,6 +432,7 @@ def play_case(
         currency=currencies.pop() if len(currencies) == 1 else "",
         training_excess_bps=own.excess,
         frontier=frontier,
+        benchmarks=result.benchmark_costs(size),
     )
 
 
@@ -574,7 +583,7 @@ def _saving_of(
     )
 
 
-def _order_states(orders: polars.DataFrame, days: Sequence[MarketDay], config: BacktestConfig) -> polars.DataFrame:
+def order_states(orders: polars.DataFrame, days: Sequence[MarketDay], config: BacktestConfig) -> polars.DataFrame:
     """Return the measures of `CaseStateDifference` at the arrival of every judged order, one row each."""
     plain = orders.filter(polars.col("judged")).unique(ORDER, keep="first", maintain_order=True).sort(ORDER)
     table = plain.select(
@@ -619,7 +628,8 @@ def _imbalance(day: PlayableDay, time: int, sign: int) -> float:
     return MarketFeatures.of(Context("order", SIDES[0] if sign > 0 else SIDES[1], 1, books), 0.0).imbalance
 
 
-def _imbalance_state() -> polars.Expr:
+def imbalance_state() -> polars.Expr:
+    """Return an expression for the state of the imbalance, as in `CaseRoutingRow`."""
     towards, away = map(polars.lit, _IMBALANCES)
     return polars.when(polars.col("imbalance") > 0).then(away).otherwise(towards)
 
@@ -633,7 +643,7 @@ def _differences_by_state(
     zones = gaps["zone"].unique(maintain_order=True).to_list()
     place = polars.col("zone").replace_strict({zone: zone_label(zone) for zone in zones}, return_dtype=polars.String)
     hour = polars.format("{}:00 to {}:00 {}", "hour", polars.col("hour") + 1, place)
-    plain = {"symbol": polars.col("symbol"), "side": side, "hour": hour, "imbalance": _imbalance_state()}
+    plain = {"symbol": polars.col("symbol"), "side": side, "hour": hour, "imbalance": imbalance_state()}
     tables = {
         name: gaps.sort(name, maintain_order=True).with_columns(state=state)
         for name, state in plain.items()
@@ -761,7 +771,7 @@ def _mean(values: Vector) -> float | None:
 
 def _routing_rows(tables: DayTables, states: polars.DataFrame, router: str) -> tuple[CaseRoutingRow, ...]:
     """Return where a router sent its orders on the test days, by tercile of the spread and sign of the imbalance."""
-    state = with_terciles(states, "spread", _SPREADS).select(*ORDER, spread="state", imbalance=_imbalance_state())
+    state = with_terciles(states, "spread", _SPREADS).select(*ORDER, spread="state", imbalance=imbalance_state())
     by = ["spread", "imbalance"]
     counts = {(spread, one): count for spread, one, count in state.group_by(by).len().iter_rows()}
     mine = tables.children.filter((polars.col("router") == router) & (polars.col("sent") > 0)).join(state, on=ORDER)

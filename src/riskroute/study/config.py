@@ -39,6 +39,7 @@ from riskroute.routers.risk import BALANCED, RiskProfile, risk_profile
 from riskroute.simulation.dark_market import LEAK
 from riskroute.simulation.exchange import ExchangeLatency
 from riskroute.study.candidates import CLAIRVOYANT, canonical_candidate_name
+from riskroute.study.day_tables import PRICE_BENCHMARKS
 
 _EXACT = "exact"  # queue positions from order ids only
 
@@ -95,6 +96,7 @@ class BacktestConfig:
       which is ``reg-nms`` for synthetic days and US equities.
     - ``queue``: model of queue positions at venues whose trades have no order ids, one of `QUEUE_MODELS`; with
       ``exact`` these venues take no limit orders. Default: `DEFAULT_QUEUE_MODEL`. Order ids give exact positions.
+    - ``benchmark``: the price against which costs are stated, one of `PRICE_BENCHMARKS`.
     """
 
     quantities: tuple[int | float, ...] = (1000,)
@@ -114,6 +116,7 @@ class BacktestConfig:
     stress: StressConfig = field(default_factory=StressConfig)
     protection: str | None = parameter(None, one_of, choices=PROTECTIONS)
     queue: str | None = parameter(None, one_of, choices=(_EXACT, *QUEUE_MODELS))
+    benchmark: str = parameter("arrival", one_of, choices=tuple(PRICE_BENCHMARKS))
 
     def __post_init__(self) -> None:
         for name, value in ({"quantities": _quantities(self.quantities)} | validated_parameters(self)).items():
@@ -189,6 +192,7 @@ class StudyConfig:
     stresses: bool = False
     protection: str | None = None
     queue: str | None = None
+    benchmark: str = "arrival"
 
     def __post_init__(self) -> None:
         store = partial(object.__setattr__, self)

@@ -36,6 +36,8 @@ from riskroute.study.backtest import (
 from riskroute.study.candidates import CLAIRVOYANT
 from riskroute.study.case import CaseLearningCurve, CaseStressTable, StudyCase
 from riskroute.study.config import SplitStudyConfig, StudyConfig, changed_config
+from riskroute.study.costs import benchmark_costs_table, benchmark_notes
+from riskroute.study.day_tables import PRICE_BENCHMARKS
 from riskroute.study.examples import OrderExample
 from riskroute.study.frontier import CaseFrontier, frontier_table
 from riskroute.study.result import StudyResult, profiles_table, routing_text, savings_table, states_table
@@ -269,13 +271,21 @@ def _sections(case: StudyCase, risk: RiskProfile) -> list[PageSection]:
             "Cost by router",
             (f"{rule} is the benchmark rule. {use}: {REASONS[case.reason]}.",),
             _cost_charts(case),
-            (("All routers on the test days, basis points", found.table()),),
             (
-                "Costs are against the consolidated mid at arrival, including fees, on the test days. The objective "
-                "adds the charge for unforeseen variance. ES 5 % is the mean of the worst 5 % of orders; sd and se are "
-                "the standard deviation of an order's cost and the standard error of the mean. Information used: F0 "
-                "books only, F1 the profit of its orders, F2 its own fills, F3 public trades too, F4 the future.",
+                ("All routers on the test days, basis points", found.table()),
+                (
+                    "Cost against every price benchmark, and spreads, basis points",
+                    benchmark_costs_table(case.benchmarks),
+                ),
+            ),
+            (
+                f"Costs are against the {PRICE_BENCHMARKS[found.benchmark]}, including fees, on the test days. The "
+                "objective adds the charge for unforeseen variance. ES 5 % is the mean of the worst 5 % of orders; sd "
+                "and se are the standard deviation of an order's cost and the standard error of the mean. Information "
+                "used: F0 books only, F1 the profit of its orders, F2 its own fills, F3 public trades too, F4 the "
+                "future.",
                 *(f"{line[0].upper()}{line[1:]}." for line in found.legend[len(LEGEND) :]),
+                *(f"{line[0].upper()}{line[1:]}." for line in benchmark_notes(case.benchmarks)),
             ),
         )
     ]

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import cloudpickle
 import numpy as np
@@ -32,7 +32,7 @@ from riskroute.simulation.play_day import STALE, PlayableDay, PlayableOrders, Vi
 from riskroute.study.candidates import CLAIRVOYANT, Candidate
 from riskroute.study.config import BacktestConfig
 from riskroute.study.day_tables import KEY, DayTables, day_tables, notional
-from riskroute.study.markets import MarketDay
+from riskroute.study.markets import MarketDay, without_trades
 
 _TOLERANCE_BPS = 1e-6  # sums of a thousand fills are exact to about this
 
@@ -122,14 +122,14 @@ class OrderDraw(NamedTuple):
 
     @classmethod
     def of(cls, config: BacktestConfig) -> list[OrderDraw]:
-        """Return one draw per seed; the orders of a day are divided among them.
+        """Return one draw per seed; the orders of a day are divided among them, two or more each.
 
         Examples
         --------
         >>> [draw.orders for draw in OrderDraw.of(BacktestConfig(orders=12, seeds=5))]
         [2, 2, 3, 2, 3]
         """
-        seeds = min(config.seeds, config.orders)
+        seeds = min(config.seeds, max(config.orders // 2, 1))
         edges = [config.orders * k // seeds for k in range(seeds + 1)]
         return [cls(config.seed + k, first, last - first) for k, (first, last) in enumerate(pairwise(edges))]
 
@@ -182,6 +182,7 @@ class PlayTask:
                         {"router": self.candidate.label, "seed": draw.seed, "symbol": day.symbol, "day": str(day.date)},
                         zone=day.zone,
                         queue=day.load().queue,
+                        trades=day.load().trades,
                         block_seconds=60 * config.block_minutes,
                         begins=_session(day.load().books, day.date, config.clock_hours, day.instrument)[0],
                         judged_from=_first_judged(place, len(self.days), self.train, draw.orders),
@@ -215,7 +216,8 @@ class PlayTask:
             candidate.append(hashlib.sha256(self.candidate.source.encode()).hexdigest())
         heeded = "risk" in self._given and "risk" not in self.candidate.parameters
         risk = self.config.risk if heeded else BALANCED
-        config = dataclasses.asdict(dataclasses.replace(self.config, routers=(), risk=risk, protection=None))
+        same: dict[str, Any] = {"routers": (), "risk": risk, "protection": None, "benchmark": "arrival"}
+        config = dataclasses.asdict(dataclasses.replace(self.config, **same))
         return seeding_hash([candidate, days, self.train, config, self.placebo, code_hash()], 24)
 
 
@@ -344,13 +346,21 @@ def _configured_hours(day: MarketDay, config: BacktestConfig) -> tuple[int, int]
 
 
 def check_playable_days(days: Sequence[MarketDay], config: BacktestConfig) -> None:
-    """Raise an error unless every day has time for its orders and a test day is left; a single day is halved."""
+    """Raise an error unless every day has time for its orders and a test day is left; a single day is halved.
+
+    If VWAP is the price benchmark, every day must have public trades.
+    """
     if not days:
         raise InputError("days must hold at least one day, was empty")
     counts = Counter(day.symbol for day in days)
     most = max(max(counts.values()) - 1, 1)
     if config.train is not None and config.train > most:
         raise InputError(f"train must be at most {most}, to leave a test day, was {config.train}")
+    if config.benchmark == "vwap" and (silent := without_trades(days)):
+        raise InputError(
+            f"benchmark must be arrival, touch or twap without public trades, was vwap; {silent[0].name} has none: "
+            "import its trades too"
+        )
     for day in days:
         for draw in OrderDraw.of(config):
             _day_orders(day, day.load().books, config, draw)
@@ -419,7 +429,10 @@ def perform_plays(
         task = tasks[number]
         hours = {(day.symbol, str(day.date)): _configured_hours(day, task.config) for day in task.days}
         _check_tables(tables, hours, [day.symbol for day in task.days if day.instrument.negative_prices])
-    return [found[number].natural(tasks[number].days[0].instrument) for number in range(len(tasks))]
+    return [
+        found[number].natural(task.days[0].instrument).against(task.config.benchmark)
+        for number, task in enumerate(tasks)
+    ]
 
 
 def play_tasks(candidates: Sequence[Candidate], days: Sequence[MarketDay], config: BacktestConfig) -> list[PlayTask]:

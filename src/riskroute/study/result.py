@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +21,7 @@ from riskroute.simulation.dark_market import DarkMarketPool
 from riskroute.study.candidates import CLAIRVOYANT
 from riskroute.study.case import CaseDarkSurface, CaseEstimate, CaseRoutingRow, CaseStateDifference, StudyCase
 from riskroute.study.config import StudyConfig
+from riskroute.study.costs import benchmark_costs_table, benchmark_notes
 from riskroute.study.frontier import ProfileChoice, frontier_table
 from riskroute.study.router_comparison import NO_VERDICT, REASONS
 from riskroute.study.statistics import PairedDifference
@@ -114,6 +116,9 @@ class StudyResult:
                 lines += ["", "risk frontier on the test days, bps; efficient: no router is cheaper with a better tail"]
                 lines += ["", frontier_table(case.frontier).plain()]
                 lines += ["", "answers by risk profile", "", profiles_table(case, self.config.risk).plain()]
+            if case.benchmarks:
+                lines += ["", "the same costs against every price benchmark, and spreads, bps", ""]
+                lines += [benchmark_costs_table(case.benchmarks).plain()]
             if case.states:
                 lines += ["", f"{case.chosen} minus {case.comparison.bar}, by state of the market", ""]
                 lines += [states_table(case.states).plain()]
@@ -125,7 +130,8 @@ class StudyResult:
                 f"where {case.use} sends orders, by spread and imbalance of the book, as fractions of the quantity sent"
             )
             lines += ["", where, "", routing_text(case.routing_table).plain()]
-        legend = dict.fromkeys(line for case in self.cases for line in case.comparison.legend)
+        legends = [(*case.comparison.legend, *benchmark_notes(case.benchmarks)) for case in self.cases]
+        legend = dict.fromkeys(itertools.chain.from_iterable(legends))
         return "\n".join([*lines, "", *legend, "", self.answer])
 
 

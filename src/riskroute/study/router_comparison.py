@@ -18,8 +18,8 @@ from riskroute.core.seeding import seed_stream
 from riskroute.core.text import TextTable, fixed_text, interval_text, words_list
 from riskroute.routers.risk import RiskProfile
 from riskroute.study.candidates import BENCHMARKS, CLAIRVOYANT
-from riskroute.study.costs import objective_cost, order_costs_bps, volume_fractions
-from riskroute.study.day_tables import DayTables, notional
+from riskroute.study.costs import objective_cost, order_costs_bps, order_objectives, volume_fractions
+from riskroute.study.day_tables import PRICE_BENCHMARKS, DayTables, notional
 from riskroute.study.statistics import (
     LEAST_DAYS,
     LEAST_INDEPENDENT,
@@ -113,6 +113,7 @@ class RouterComparison:
       each holds on its own, for a router that was chosen on other days.
     - ``queues``: None unless queue positions are estimates.
     - ``resting``: whether limit orders could be played, or were not asked for.
+    - ``benchmark``: the price against which costs are stated.
     """
 
     orders: int
@@ -123,6 +124,7 @@ class RouterComparison:
     routers: dict[str, _RouterResult]
     queues: QueueEstimate | None = None
     resting: bool = True
+    benchmark: str = "arrival"
 
     @property
     def headroom_bps(self) -> float:
@@ -206,8 +208,9 @@ class RouterComparison:
     @property
     def legend(self) -> tuple[str, ...]:
         """Meaning of the columns of `table`."""
+        stated = f"bps against the {PRICE_BENCHMARKS[self.benchmark]}, fees included; {LEGEND[0]}", *LEGEND[1:]
         kind = "joint for all routers" if self.joint else "for each router on its own"
-        lines = (*LEGEND, f"difference: against {self.bar}, paired by order; 95 % CI over {self.sample}, {kind}")
+        lines = (*stated, f"difference: against {self.bar}, paired by order; 95 % CI over {self.sample}, {kind}")
         if self.queues is None:
             return lines
         return (*lines, f"pessimistic, optimistic: cost with these queue models; {self.queues.note}")
@@ -270,12 +273,20 @@ def compare_routers(
     queues: QueueEstimate | None = None,
     joint: bool = True,
     resting: bool = True,
+    benchmark: str = "arrival",
 ) -> RouterComparison:
     """Compare the costs of all routers with those of the benchmark rule ``bar``, on orders that count (``judged``)."""
     judged = polars.col("judged")
     if tables.orders.filter(judged)["quantity"].n_unique() > 1:
         raise InputError("tables must hold orders of one size, since costs of several sizes are not comparable")
-    orders = _with_measures(order_costs_bps(tables.orders.filter(judged), impact), risk.kappa)
+    level = plain_quantile(polars.col("cost_bps"), 95)
+    orders = polars.concat(
+        order_objectives(mine, risk.kappa, impact).with_columns(
+            # Rockafellar and Uryasev: the mean of this column is the expected shortfall (5 %)
+            tail_bps=level + (polars.col("cost_bps") - level).clip(0.0) / 0.05
+        )
+        for mine in tables.orders.filter(judged).partition_by("router", maintain_order=True)
+    )
     names = orders["router"].unique(maintain_order=True).to_list()
     others = [name for name in names if name != bar]
     measures = ["cost_bps", "objective_bps", "tail_bps"]
@@ -299,20 +310,9 @@ def compare_routers(
     days = wide["day"].unique()
     there = tables.orders.filter(polars.col("day").is_in(days.implode()))
     part = float(there.select(judged.mean()).item())
-    return RouterComparison(wide.height, bar, resamples.sample, len(days) * part, joint, results, queues, resting)
-
-
-def _with_measures(orders: polars.DataFrame, kappa: float) -> polars.DataFrame:
-    """Add ``objective_bps`` and ``tail_bps`` to orders of one size.
-
-    The means over the orders of a router are its objective and its expected shortfall (5 %).
-    """
-    unforeseen, count = polars.col("unforeseen_bps"), polars.len()
-    squared = (unforeseen - unforeseen.mean()) ** 2 * count / polars.max_horizontal(count.cast(polars.Int64) - 1, 1)
-    cost = polars.col("cost_bps")
-    level = plain_quantile(cost, 95)  # Rockafellar and Uryasev: the shortfall is the level plus the mean excess / 0.05
-    tail = level + (cost - level).clip(0.0) / 0.05
-    return orders.with_columns(objective_bps=cost + kappa * squared.over("router"), tail_bps=tail.over("router"))
+    return RouterComparison(
+        wide.height, bar, resamples.sample, len(days) * part, joint, results, queues, resting, benchmark
+    )
 
 
 def _differences(resamples: Resamples, gaps: dict[str, Vector], *, joint: bool) -> dict[str, BootstrapDifference]:
@@ -404,7 +404,7 @@ NO_VERDICT = ("estimated", "too few days")  # reasons without a verdict
 
 # meaning of the columns of `RouterComparison.table` without estimated queue positions
 LEGEND = (
-    "bps against the consolidated mid at arrival, fees included; objective: cost + kappa x unforeseen variance",
+    "objective: cost + kappa x unforeseen variance",
     "estimated: volume beyond the recorded depth, at estimated prices",
 )
 

@@ -201,7 +201,9 @@ def _fit_static_sweep(
     from riskroute.study.costs import objective_cost
 
     training, smaller, count = _training(days, config)
-    candidates = [Candidate(f"candidate {k}", "static+sweep", one) for k, one in enumerate(_grid(training, config))]
+    candidates = [
+        Candidate(f"candidate {k}", "static+sweep", one) for k, one in enumerate(static_sweep_grid(training, config))
+    ]
     tasks = [PlayTask(candidate, tuple(training), 0, smaller) for candidate in candidates]
     played = [
         tables.orders.filter(polars.col("number") < count)
@@ -218,7 +220,8 @@ def _fit_static_sweep(
     return _with_held_out(fit, np.concatenate(folds))
 
 
-def _grid(days: Sequence[MarketDay], config: BacktestConfig) -> list[dict[str, object]]:
+def static_sweep_grid(days: Sequence[MarketDay], config: BacktestConfig) -> list[dict[str, object]]:
+    """Return the parameters of ``static+sweep`` that are tried: pools to ping, and fractions to rest and to post."""
     names = [pool.name for pool in days[0].pools]
     pools = [list(some) for count in range(len(names) + 1) for some in itertools.combinations(names, count)]
     if config.horizon == 0:
