@@ -8,9 +8,9 @@ from pathlib import Path
 import riskroute
 from count_code import count_module, count_rooms
 
-# Raised twice: from 52,000 lines for instruments, fees and readers of markets other than US equities, and from 58,000
-# for price benchmarks and the parts of the headroom.
-LIMITS = {"files": 285, "lines": 58_500, "public": 930, "constants": 500}
+# Raised: from 52,000 lines for instruments, fees and readers of markets other than US equities, and from 58,000 for
+# price benchmarks, the parts of the headroom, risk profiles and their frontier.
+LIMITS = {"files": 285, "lines": 59_000, "public": 930, "constants": 500}
 
 
 def test_the_source_stays_below_its_limits() -> None:
