@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from instruments import instrument_of
@@ -188,18 +188,21 @@ def test_tasks_that_take_long_are_begun_first_and_results_keep_their_places(
     st.integers(0, 10**9),
     st.sampled_from([1, 50]),
 )
+@example("0.00001", 5_000_000, 1)
 @settings(max_examples=100, deadline=None)
 def test_tables_become_natural_with_one_rounding(unit: str, count: int, multiplier: int) -> None:
     one = instrument_of("S", unit=unit, multiplier=multiplier, quantity="BTC", currency="USDT")
-    amounts = {name: [3.0] for name in ("foreseen", "cost", "fees", "impact", "exploration")}
-    orders = pl.DataFrame({"quantity": [float(count)], "mid": [7.0], "multiplier": [1.0]} | amounts)
-    children, fills = pl.DataFrame({"sent": [float(count)], "fee": [2.0]}), pl.DataFrame({"estimated": [True]})
-    found = DayTables(orders, children, fills.with_columns(fee=0.5, quantity=float(count))).natural(one)
+    both = [float(count), float(count + 1)]  # two rows, since polars divides a single one exactly
+    amounts = {name: [3.0, 3.0] for name in ("foreseen", "cost", "fees", "impact", "exploration")}
+    orders = pl.DataFrame({"quantity": both, "mid": [7.0, 7.0], "multiplier": [1.0, 1.0]} | amounts)
+    children = pl.DataFrame({"sent": both, "fee": [2.0, 2.0]})
+    fills = pl.DataFrame({"estimated": [True, True], "fee": [0.5, 0.5], "quantity": both})
+    found = DayTables(orders, children, fills).natural(one)
     assert found.orders["quantity"][0] == found.children["sent"][0] == found.fills["quantity"][0]
     assert found.orders["quantity"][0] == float(count * one.unit)
     assert found.orders["cost"][0] == pytest.approx(3.0 * float(unit) * multiplier, rel=1e-15)
     assert found.children["fee"][0] == pytest.approx(2.0 * float(unit) * multiplier, rel=1e-15)
     assert (found.fills["fee"][0], found.fills["estimated"][0]) == (0.5 * multiplier, True)
     assert found.orders.select("multiplier", "currency").row(0) == (multiplier, "USDT")
-    value = found.orders.select(notional()).item()
+    value = found.orders.select(notional()).item(0, 0)
     assert value == pytest.approx(count * 7.0 * one.value, rel=1e-15)

@@ -78,7 +78,7 @@ def test_the_parts_of_the_headroom_add_up(dark_days: list[MarketDay], tmp_path: 
 
 def test_the_learner_meets_the_judged_orders_again(dark_days: list[MarketDay]) -> None:
     """The second time, its beliefs are those of the end of the first; it explores no more."""
-    config = BacktestConfig(orders=10, horizon=10.0, quantities=(500,))
+    config = BacktestConfig(orders=10, seeds=1, horizon=10.0, quantities=(500,))
     (tables,) = _plays_of_learned(dark_days, config, HERE, None)
     assert set(tables.orders["day"]) == {str(dark_days[1].date)}
     assert tables.orders["judged"].all()
@@ -113,7 +113,10 @@ def test_the_plan_by_state_is_the_best_of_each_state() -> None:
     orders = pl.DataFrame(rows)
     plans = {name: orders.filter(pl.col("router") == name) for name in "ab"}
     states = pl.DataFrame(
-        [{"symbol": "QVEX", "day": "2023-11-16", "number": block, "state": one[0]} for block, one in costs.items()]
+        [
+            {"symbol": "QVEX", "day": "2023-11-16", "seed": 0, "number": block, "state": one[0]}
+            for block, one in costs.items()
+        ]
     )
     found = [
         _by_state(plans, states, BacktestConfig(), held).sort("block")["router"].to_list() for held in (False, True)

@@ -219,40 +219,45 @@ def _touches(day: _DayArrays, times: Stamps) -> tuple[Floats, Floats]:
 @njit(cache=True)
 def _mean_mids(day: _DayArrays, begins: Stamps, ends: Stamps) -> Floats:
     venues, found = len(day.offsets) - 1, np.full(len(begins), np.nan)
-    rows = np.zeros(venues, dtype=np.int64)
+    rows, changes = np.zeros(venues, dtype=np.int64), np.zeros(venues, dtype=np.int64)
+    bids, asks = np.zeros(venues), np.zeros(venues)
     for k in range(len(begins)):
         for v in range(venues):
-            rows[v] = _row_at(day.stamps, day.offsets[v], day.offsets[v + 1], begins[k])
+            rows[v] = max(_row_at(day.stamps, day.offsets[v], day.offsets[v + 1], begins[k]), day.offsets[v] - 1)
+            bids[v], asks[v], changes[v] = _quote(day, v, rows[v], begins[k])
         time, first, moved, known = begins[k], np.nan, 0.0, 0
         while True:
-            bid, ask, until = np.nan, np.nan, ends[k]  # the mid stays the same until the next snapshot or stale book
+            bid, ask, until, changing = -np.inf, np.inf, ends[k], -1  # the quotes hold until the next change of one
             for v in range(venues):
-                row = rows[v]
-                if row >= 0 and time - day.stamps[row] <= day.oldest:
-                    until = min(until, day.stamps[row] + day.oldest + 1)
-                    if day.bid_sz[row, 0] > 0 and not day.bid_px[row, 0] <= bid:
-                        bid = day.bid_px[row, 0]
-                    if day.ask_sz[row, 0] > 0 and not day.ask_px[row, 0] >= ask:
-                        ask = day.ask_px[row, 0]
-                following = row + 1 if row >= 0 else day.offsets[v]
-                if following < day.offsets[v + 1]:
-                    until = min(until, day.stamps[following])
-            mid = (bid + ask) / 2
-            if not np.isnan(mid):
-                if np.isnan(first):
-                    first = mid
+                bid, ask = max(bid, bids[v]), min(ask, asks[v])
+                if changes[v] < until:
+                    until, changing = changes[v], v
+            if bid > -np.inf and ask < np.inf:
+                mid = (bid + ask) / 2
+                first = mid if known == 0 else first
                 moved += (mid - first) * (until - time)  # moves, not prices, so that less is lost to rounding
                 known += until - time
-            time = until
-            if time >= ends[k]:
+            if changing < 0:
                 break
-            for v in range(venues):
-                following = rows[v] + 1 if rows[v] >= 0 else day.offsets[v]
-                while following < day.offsets[v + 1] and day.stamps[following] <= time:
-                    rows[v] = following
-                    following += 1
+            v, time = changing, until
+            while rows[v] + 1 < day.offsets[v + 1] and day.stamps[rows[v] + 1] <= time:
+                rows[v] += 1
+            bids[v], asks[v], changes[v] = _quote(day, v, rows[v], time)
         found[k] = first + moved / known if known > 0 else first
     return found
+
+
+@njit(cache=True)
+def _quote(day: _DayArrays, venue: int, row: int, time: int) -> tuple[float, float, int]:
+    """Return the best bid and ask of a venue (infinite if absent), and when another row or a stale one follows."""
+    bid, ask, change = -np.inf, np.inf, 2**62
+    if row + 1 < day.offsets[venue + 1]:
+        change = day.stamps[row + 1]
+    if row >= day.offsets[venue] and time - day.stamps[row] <= day.oldest:
+        change = min(change, day.stamps[row] + day.oldest + 1)
+        bid = day.bid_px[row, 0] if day.bid_sz[row, 0] > 0 else bid
+        ask = day.ask_px[row, 0] if day.ask_sz[row, 0] > 0 else ask
+    return bid, ask, change
 
 
 @dataclass(frozen=True, eq=False)

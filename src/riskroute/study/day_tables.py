@@ -165,12 +165,14 @@ class DayTables:
 
     def natural(self, instrument: Instrument) -> DayTables:
         """Return tables as played, with natural quantities and amounts in the quote currency."""
-        part, whole = instrument.unit.as_integer_ratio()  # float64 rounds once: units * part is exact
+        part, whole = instrument.unit.as_integer_ratio()
         multiplier = float(instrument.multiplier)
 
         def changed(frame: polars.DataFrame, amounts: dict[str, float]) -> polars.DataFrame:
             numbers = frame.select(polars.selectors.numeric()).columns  # `estimated` of a fill is a flag
-            quantities = [polars.col(name) * part / whole for name in _QUANTITIES if name in numbers]
+            # float64 rounds once, since units * part is exact; polars would multiply by a rounded 1 / whole
+            columns = [frame[name] for name in _QUANTITIES if name in numbers]
+            quantities = [polars.Series(one.name, one.to_numpy() * float(part) / float(whole)) for one in columns]
             return frame.with_columns(
                 *quantities, *(polars.col(name) * times for name, times in amounts.items() if times != 1)
             )
@@ -223,6 +225,7 @@ def day_tables(
     zone: str = TRADING_ZONE,
     queue: QueueReplay | None = None,
     trades: DayTrades | None = None,
+    twaps: Floats | None = None,
     block_seconds: float,
     begins: int | None = None,
     judged_from: int = 0,
@@ -232,10 +235,14 @@ def day_tables(
     ``key`` holds router, seed, symbol and day of every row. Without a ``queue``, ``impact`` and ``volume`` are NaN,
     without ``trades``, ``vwap`` and ``traded``. Costs are stated against the arrival mid. Time blocks are counted from
     ``begins``, UTC nanoseconds. Default: the time of the first order. Orders are judged from number ``judged_from`` on.
+    ``twaps`` are those of all orders of the day if known.
     """
     if begins is None:
         begins = min((one.done.context.time for one in played.orders), default=0)
     orders = _orders(played.orders, books, trades, block_seconds, begins, judged_from)
+    closes = orders["time"] + (orders["horizon"] * SECOND).astype(np.int64)
+    mine = books.mean_mids(orders["time"], closes) if twaps is None else twaps[orders["number"]]
+    orders["twap"] = np.where(orders["horizon"] > 0, mine, orders["mid"])
     both = _impacts(played.orders, books, queue, orders["block"], block_seconds, begins)
     orders["impact"], orders["volume"] = both
     moments = polars.from_epoch(polars.Series(orders["time"], dtype=polars.Int64), time_unit="ns")
@@ -278,7 +285,7 @@ def _orders(
         alone = (traded == 0) | (horizons == 0)
         vwaps[alone], traded[alone] = mids[alone], 0.0
     return {
-        "number": [one.number for one in orders],
+        "number": np.array([one.number for one in orders], dtype=np.int64),
         "time": times,
         "sign": [context.sign for context in contexts],
         "quantity": [context.shares for context in contexts],
@@ -291,7 +298,6 @@ def _orders(
         "judged": [one.number >= judged_from for one in orders],
         "end_mid": books.mids(closes),
         "end_spread": books.spreads(closes),
-        "twap": np.where(horizons > 0, books.mean_mids(times, closes), mids),
         "vwap": vwaps,
         "traded": traded,
         "benchmark": mids,

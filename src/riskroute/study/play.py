@@ -8,6 +8,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,6 +17,7 @@ import cloudpickle
 import numpy as np
 import polars as pl
 
+from riskroute.core.arrays import Floats
 from riskroute.core.errors import DataError, InputError, InvariantError
 from riskroute.core.instrument import SHARES, TRADING_ZONE, Instrument
 from riskroute.core.provenance import code_hash
@@ -183,6 +185,7 @@ class PlayTask:
                         zone=day.zone,
                         queue=day.load().queue,
                         trades=day.load().trades,
+                        twaps=_twaps(day, trading.orders.times.tobytes(), trading.orders.horizons.tobytes()),
                         block_seconds=60 * config.block_minutes,
                         begins=_session(day.load().books, day.date, config.clock_hours, day.instrument)[0],
                         judged_from=_first_judged(place, len(self.days), self.train, draw.orders),
@@ -219,6 +222,14 @@ class PlayTask:
         same: dict[str, Any] = {"routers": (), "risk": risk, "protection": None, "benchmark": "arrival"}
         config = dataclasses.asdict(dataclasses.replace(self.config, **same))
         return seeding_hash([candidate, days, self.train, config, self.placebo, code_hash()], 24)
+
+
+@lru_cache(maxsize=1000)
+def _twaps(day: MarketDay, times: bytes, horizons: bytes) -> Floats:
+    """Return the TWAP of every order of a day; it is the same for all routers, and kept for the next one."""
+    prepared, begins = day.load(), np.frombuffer(times, dtype=np.int64)
+    ends = begins + (np.frombuffer(horizons) * SECOND).astype(np.int64)
+    return prepared.books.aged(STALE[prepared.queue is not None]).mean_mids(begins, ends)
 
 
 PLACEBOS = ("shuffled", "lagged")  # books of another order of the day, or of ten minutes ago
