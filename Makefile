@@ -7,7 +7,7 @@ ROOMS  := $(patsubst src/riskroute/%/__init__.py,%,$(wildcard src/riskroute/*/__
 
 BENCHMARKS := cold_start design allocations runner reproduction market queues fuzz_market peers backtest live_log live halt
 EVIDENCE   := evidence against_thompson variants slopes in_reach guarantee split_study
-ROUTERS    := headroom routers contextual literature
+ROUTERS    := headroom routers contextual literature verdicts
 SEARCHES   := closest
 SOAKS      := soak
 

@@ -38,7 +38,7 @@ from riskroute.study.costs import objective_cost, order_costs_bps
 from riskroute.study.markets import MarketDay, market_days
 from riskroute.study.play import PLACEBOS, PlayCache, day_to_play, play_routers, play_tasks
 from riskroute.study.router_comparison import _RouterResult, compare_routers
-from riskroute.study.statistics import BootstrapDifference, bootstrap_difference, time_block_numbers
+from riskroute.study.statistics import BootstrapDifference, bootstrap_difference, resampling_units
 from timing import leave, print_heading, progress, say, sized, verdict
 
 SHORTFALL = 0.05
@@ -60,8 +60,9 @@ class Frozen(Contextual):
 def hindsight(days: Sequence[MarketDay], config: BacktestConfig, risk: RiskProfile) -> Candidate:
     """Return the router after learning on the test days, with its posterior frozen."""
     router = Contextual(risk=risk, seed=config.seed)
-    for task in play_tasks([Candidate("learning", Contextual.name, begins_as=router)], days, config):
-        task.play(router)
+    alone = dataclasses.replace(config, seeds=1)
+    for task in play_tasks([Candidate("learning", Contextual.name, begins_as=router)], days, alone):
+        task.play([router])
     known = Frozen.restore({**router.state(), "done": [], "under_way": {}})
     known.budget = 0.0
     return Candidate("in hindsight", Contextual.name, begins_as=known)
@@ -152,7 +153,8 @@ def tail_difference(found: BacktestResult, name: str, other: str, rng: np.random
         costs = table["cost_bps"].to_numpy()
         level = float(np.quantile(costs, 1 - SHORTFALL))
         parts.append(level + np.maximum(costs - level, 0.0) / SHORTFALL)
-    return bootstrap_difference(parts[0] - parts[1], time_block_numbers(one), rng)
+    units, unit = resampling_units(one)
+    return bootstrap_difference(parts[0] - parts[1], units, rng, unit=unit)
 
 
 def decision_times(day: MarketDay, config: BacktestConfig, rounds: int) -> tuple[Floats, Floats]:

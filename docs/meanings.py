@@ -20,7 +20,12 @@ STUDY: Meanings = {
         "same with the expected shortfall capped at the benchmark rule's; or kappa, basis points charged per squared "
         "basis point of variance of the unforeseen cost.",
     ),
-    "days": ("", "Days to replay. Default: 10 of a synthetic market, all of a folder."),
+    "benchmark": (
+        "",
+        "Price against which costs are stated: the mid (`arrival`) or the far touch (`touch`) at arrival, or the VWAP "
+        "of the public trades (`vwap`) or the TWAP of the mid (`twap`) from arrival to the horizon.",
+    ),
+    "days": ("", "Days to replay. Default: 16 of a synthetic market, all of a folder."),
     "train": (
         "",
         "Training days, at the start, on which routers learn and one is selected. Default: half of the days.",
@@ -38,9 +43,12 @@ STUDY: Meanings = {
     ),
     "latency_ms": ("milliseconds", "Latency to a lit venue."),
     "dark_latency_ms": ("milliseconds", "Round trip to a dark pool."),
-    "seeds": ("", "Repetitions with different random numbers for dark pools and routers."),
+    "seeds": (
+        "",
+        "Draws of arrival times, among which the orders of a day are divided; each has its own luck in dark pools.",
+    ),
     "seed": ("", "The same seed gives the same study."),
-    "block_minutes": ("minutes", "Length of the time blocks that the stationary bootstrap resamples."),
+    "block_minutes": ("minutes", "Length of the time blocks that are resampled with fewer than eight test days."),
     "surface_orders": (
         "",
         "Orders per day for each alternative dark-pool assumption; 0 skips the sensitivity analysis.",

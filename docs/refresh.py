@@ -171,6 +171,7 @@ EVIDENCE = {
     "variants": "policies.md",
     "split_study": "split-study.md",
     "queues": "backtest.md",
+    "verdicts": "study.md",
 }
 
 if __name__ == "__main__":

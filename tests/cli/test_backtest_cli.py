@@ -73,10 +73,7 @@ def test_what_is_printed(backtest: Printed) -> None:
         rows = [line.split()[0] for line in backtest.lines[begin + 5 : begin + 5 + len(routers)]]
         assert sorted(rows) == sorted(routers)
         assert rows == sorted(routers, key=lambda name: float(routers[name]["objective_bps"]))
-        assert (
-            f"difference: against {found['bar']}, paired by order, with a 95 % confidence interval over time blocks"
-            in text
-        )
+        assert f"difference: against {found['bar']}, paired by order; 95 % CI over " in text
         assert found["verdict"] in backtest.lines
         for one in routers.values():
             assert one["dark_share"] + one["limit_share"] + one["taken_share"] == pytest.approx(1)
@@ -117,7 +114,21 @@ def test_headroom(kept_days: Path, tmp_path: Path, capsys: pytest.CaptureFixture
     assert lines[2].split()[:5] == ["dark", "(synthetic)", "400", "shares", "0"]
     assert "dark (synthetic), immediate execution: learning" in lines[-2]
     (found,) = json.loads((tmp_path / "room.json").read_text())
-    assert found["clairvoyant"] <= min(found[name] for name in ("static", "sweep", "dark_first", "static_sweep"))
+    assert found["foresight_bps"] <= min([*found["fixed_bps"].values(), *found["seeing_bps"].values()])
+    assert found["fixed_bps"][found["best_fixed"]] == min(found["fixed_bps"].values())
+    assert found["learning"] in ("can", "cannot", "unclear", "no verdict")
+
+
+def test_costs_are_stated_against_the_benchmark_asked_for(kept_days: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--days", "1", "--orders", "6", "--router", "sweep", "--horizon", "10", "--kept", str(kept_days)]
+    assert run_app(["backtest", *words, "--benchmark", "vwap"]) == 0
+    said = capsys.readouterr().out
+    assert "\nbps against the VWAP from arrival to the horizon, fees included; objective" in said
+    rows = [line.split() for line in said.splitlines()]
+    assert "router arrival touch vwap twap effective spread realised spread, 10 s" in [" ".join(row) for row in rows]
+    costs = {row[0]: row[2] for row in rows if row[1:2] == ["F0"]}
+    stated = {row[0]: row[3] for row in rows if row[:1] == ["sweep"] and len(row) == 7}
+    assert stated == {"sweep": costs["sweep"]}
 
 
 MISTAKES = {

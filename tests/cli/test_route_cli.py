@@ -183,3 +183,7 @@ def test_a_declared_instrument_is_that_of_the_ticket(
     assert "--symbol must be one of ACME, BOLT, was None" in capsys.readouterr().err
     assert run_app([*words, "--symbol", "ACME", "--protection", "reg-nms"]) == 2
     assert "declares as none; was 'reg-nms'" in capsys.readouterr().err
+    for stated in ({"symbol": "CASK"}, {"instrument": {"symbol": "CASK"}}):
+        (tmp_path / "cask.json").write_text(json.dumps(json.loads(books.read_text()) | stated))
+        assert run_app([words[0], str(tmp_path / "cask.json"), *words[2:]]) == 2
+        assert "--symbol must be one of ACME, BOLT, was 'CASK'" in capsys.readouterr().err

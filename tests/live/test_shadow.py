@@ -31,7 +31,7 @@ OURS = ("sweep", "dark-first+sweep:mode=parallel", "kaplan-meier+sweep")
 
 @pytest.fixture(scope="module")
 def result(dark_days: list[MarketDay]) -> BacktestResult:
-    config = BacktestConfig(quantities=(1000,), orders=100, routers=(THEIRS, *OURS), train=0)
+    config = BacktestConfig(quantities=(1000,), orders=100, seeds=1, routers=(THEIRS, *OURS), train=0)
     return run_backtest("dark", dark_days[:1], config, backend=HERE)
 
 
@@ -95,7 +95,9 @@ WAITING = ("dark-first+post+sweep", "contextual")
 def waited(dark_days: list[MarketDay]) -> BacktestResult:
     """Twenty minutes of orders that have ten seconds each; blocks of a minute, so that intervals rest on twenty."""
     routers = (THEIRS, *WAITING, "rest-even+sweep")
-    config = BacktestConfig(quantities=(1000,), orders=100, horizon=10, routers=routers, train=0, block_minutes=1)
+    config = BacktestConfig(
+        quantities=(1000,), orders=100, seeds=1, horizon=10, routers=routers, train=0, block_minutes=1
+    )
     return run_backtest("dark", dark_days[:1], config, backend=HERE)
 
 

@@ -88,7 +88,7 @@ def test_names_with_signs_are_files_of_their_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["venue", "symbol"])
-@pytest.mark.parametrize("value", ["", "../x", "<!--<script>", "a|b", "x" * 70])
+@pytest.mark.parametrize("value", ["", "../x", "<!--<script>", "a|b", "x" * 40])
 def test_a_record_with_a_hostile_name_is_refused(tmp_path: Path, name: str, value: str) -> None:
     path = as_csv(tmp_path, table_columns(MESSAGES, 1))
     (one,) = import_files([path], tmp_path / "out", ReadingOptions())

@@ -16,11 +16,12 @@ from zoneinfo import ZoneInfo
 import polars as pl
 
 import riskroute as rr
-from oracle import MILLISECOND, SECOND, Charge, Market, Order, clairvoyant, play
+from oracle import MILLISECOND, SECOND, Charge, Market, Order, benchmarks, clairvoyant, play, spread
 from riskroute.core.instrument import SHARES, Instrument
 from riskroute.market import ReadingOptions, import_files
 from riskroute.routing.fees import Fee, FeeSchedule
 from riskroute.simulation.backends import Backend
+from riskroute.study.costs import order_benchmark_costs
 
 TOLERANCE = 1e-9  # basis points of an order's value at the mid
 ROUTERS = ("sweep", "raw-sweep", "primary", "nbbo", "clairvoyant")
@@ -108,6 +109,9 @@ def disagreements(
 ) -> list[str]:
     """Compare every order with the oracle, in units of the instrument; returns what differs, one line per order."""
     found = []
+    stated = {(row["router"], row["number"]): row for row in
+              order_benchmark_costs(tables.orders, tables.fills).iter_rows(named=True)}  # fmt: skip
+    prices: dict[Order, dict[str, float | None]] = {}  # the same for all routers
     units, value = 1 / instrument.unit_size, 1 / instrument.value
     tables = dataclasses.replace(
         tables,
@@ -126,13 +130,25 @@ def disagreements(
         if mid is None or abs(row["mid"] - mid) > 1e-12 * mid:
             wrong.append(f"mid {row['mid']}, expected {mid}")
         else:
-            wrong += _costs(row, fills[row["router"], row["number"]], market, order, 1e4 / (order.shares * mid))
+            if order not in prices:
+                prices[order] = benchmarks(market, order)
+            key = row["router"], row["number"]
+            wrong += _costs(row, fills[key], market, order, 1e4 / (order.shares * mid), stated[key], prices[order])
         if wrong:
             found.append(f"{row['router']} {order}: {'; '.join(wrong)}")
     return found
 
 
-def _costs(row: dict[str, Any], fills: list[dict[str, Any]], market: Market, order: Order, bps: float) -> list[str]:
+def _costs(
+    row: dict[str, Any],
+    fills: list[dict[str, Any]],
+    market: Market,
+    order: Order,
+    bps: float,
+    stated: dict[str, float | None],
+    prices: dict[str, float | None],
+) -> list[str]:
+    expected: dict[str, float | None] = {}
     if row["router"] == "clairvoyant":
         cost, known = clairvoyant(market, order), {}
     else:
@@ -147,10 +163,19 @@ def _costs(row: dict[str, Any], fills: list[dict[str, Any]], market: Market, ord
             theirs[each["time"], place, round(each["price"], 9)] += each["quantity"]
         if mine != theirs:
             return [f"fills {sorted((theirs - mine).items())}, expected {sorted((mine - theirs).items())}"]
+        expected = {
+            f"{name}_spread_bps": spread(market, one, late) for name, late in (("effective", 0), ("realised", 10))
+        }
     wrong = []
     for name, value in {"cost": cost, **known}.items():
         if not abs(row[name] - value) * (1 if name == "estimated" else bps) <= TOLERANCE:
             wrong.append(f"{name} {row[name]}, expected {value}")
+    for name, price in prices.items():
+        moved = None if price is None else order.shares * order.sign * (row["mid"] - price)
+        expected[f"{name}_bps"] = None if moved is None else bps * (cost + moved)
+    for name, amount in expected.items():
+        if (stated[name] is None) != (amount is None) or not abs((stated[name] or 0.0) - (amount or 0.0)) <= TOLERANCE:
+            wrong.append(f"{name} {stated[name]}, expected {amount}")
     return wrong
 
 

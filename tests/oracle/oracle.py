@@ -9,6 +9,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -323,6 +324,59 @@ def play(market: Market, order: Order, rule: str, venue: int = 0) -> Execution:
             one.sweep(look)
     one.estimate(deadline)
     return one
+
+
+def benchmarks(market: Market, order: Order) -> dict[str, float | None]:
+    """The prices against which the cost of an order can be stated."""
+    mid = market.mid(order.time)
+    if mid is None:
+        raise ValueError("an order that finds no bid or no ask is left out")
+    best = min(order.sign * price for _, price, _ in market.quotes(order.time, order.sign))
+    end = order.time + round(order.horizon * SECOND)
+    return {
+        "arrival": mid,
+        "touch": order.sign * best,
+        "vwap": traded_price(market, order.time, end, mid),
+        "twap": average_mid(market, order.time, end) if end > order.time else mid,
+    }
+
+
+def average_mid(market: Market, begin: int, end: int) -> float:
+    """The mean of the mid before the end. It can change where a snapshot comes, and where one becomes stale."""
+    changes = {begin, end}
+    for stamps in market.stamps:
+        near = stamps[(stamps >= begin - market.stale - 1) & (stamps < end)].tolist()
+        changes |= {time for stamp in near for time in (stamp, stamp + market.stale + 1) if begin < time < end}
+    times = sorted(changes)
+    pieces = [(market.mid(time), later - time) for time, later in pairwise(times)]
+    known = [(mid, length) for mid, length in pieces if mid is not None]
+    return math.fsum(mid * length for mid, length in known) / sum(length for _, length in known)
+
+
+def traded_price(market: Market, begin: int, end: int, mid: float) -> float | None:
+    """The average price of the shares that trade between two times; None if nothing trades on the whole day."""
+    trades = []
+    for events in market.events:
+        executed = [event for event in events if event[1] == "F"]
+        named = any(order > 0 for *_, order in executed)
+        trades += executed if named else [event for event in events if event[1] in ("F", "T")]
+    if not trades:
+        return None
+    there = [(price, size) for time, _, _, price, size, _ in trades if begin <= time <= end and end > begin]
+    shares = sum(size for _, size in there)
+    return math.fsum(price * size for price, size in there) / shares if shares else mid
+
+
+def spread(market: Market, one: Execution, seconds: int) -> float | None:
+    """What an order paid above the mid some seconds after each fill, twice, in basis points of its own mid."""
+    last = max(int(stamps[-1]) for stamps in market.stamps)
+    paid, shares = [], 0
+    for fill in one.fills:
+        mid = market.mid(fill.time + seconds * SECOND)
+        if mid is not None and (not seconds or fill.time + seconds * SECOND <= last):
+            paid.append(2 * one.sign * (fill.price - mid) * fill.shares)
+            shares += fill.shares
+    return 1e4 * math.fsum(paid) / (shares * one.mid) if shares else None
 
 
 def clairvoyant(market: Market, order: Order) -> float:

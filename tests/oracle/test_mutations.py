@@ -6,18 +6,20 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 
 from comparison import Conditions
 from random_markets import Shape
 from riskroute.core.instrument import Instrument
 from riskroute.market.day_books import DayBooks
+from riskroute.market.day_trades import DayTrades
 from riskroute.market.queue_fills import QueueReplay
 from riskroute.routers.context import ContextBooks
 from riskroute.routing.consolidated import ConsolidatedBook
 from riskroute.routing.fees import fee_at
 from riskroute.simulation import clairvoyant, execute_plan, play_day
-from riskroute.study import play
+from riskroute.study import costs, play
 from test_random_markets import check
 
 Patch = Callable[[pytest.MonkeyPatch], None]
@@ -87,6 +89,20 @@ def clairvoyant_never_posts(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(clairvoyant, "_posted", lambda *_: [])
 
 
+def plain_trade_prices(patch: pytest.MonkeyPatch) -> None:
+    """Large trades and small ones count alike."""
+    between = DayTrades.between
+    patch.setattr(DayTrades, "between", lambda self, *given: between(self._replace(sizes=0 * self.sizes + 1), *given))
+
+
+def average_of_the_ends(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(DayBooks, "mean_mids", lambda self, *ends: sum(map(self.mids, ends)) / 2)
+
+
+def spreads_against_the_arrival_mid(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(costs, "_effective_spread", lambda: 2 * costs._signed_bps(pl.col("price"), pl.col("arrival")))
+
+
 MINUTE = "10:01-10:02"
 LARGE, SMALL = (300, 6000, 30_000), (100, 300, 1500)
 MISTAKES: dict[str, tuple[Patch, Shape, Conditions]] = {
@@ -99,6 +115,9 @@ MISTAKES: dict[str, tuple[Patch, Shape, Conditions]] = {
     "own shares again": (own_shares_again, Shape(7, 2, 5), Conditions(horizon=3.0, shares=LARGE)),
     "front of the queue": (front_of_the_queue, Shape(9, 2, 5, events=True), Conditions(horizon=3.0, shares=SMALL)),
     "no limit orders": (clairvoyant_never_posts, Shape(9, 2, 5, events=True), Conditions(horizon=3.0, shares=SMALL)),
+    "trade prices": (plain_trade_prices, Shape(9, 2, 5, events=True), Conditions(horizon=3.0, shares=SMALL)),
+    "mids at the ends": (average_of_the_ends, Shape(7, 2, 5), Conditions(horizon=3.0, shares=SMALL)),
+    "arrival spreads": (spreads_against_the_arrival_mid, Shape(7, 2, 5), Conditions(horizon=3.0, shares=LARGE)),
     "no protection": (no_protection, Shape(8, 4, 5), Conditions("reg-nms", 50.0, shares=SMALL, orders=60)),
 }
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from oracle import MILLISECOND, SECOND, Charge, Market, Order, clairvoyant, play
+from oracle import MILLISECOND, SECOND, Charge, Market, Order, benchmarks, clairvoyant, play, spread
 
 T = 100 * SECOND
 
@@ -41,7 +41,17 @@ def test_the_oracle_has_no_code_of_the_product() -> None:
     names = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
     names |= {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
     rooms = {name.partition(".")[0] for name in names}
-    assert rooms == {"__future__", "collections", "functools", "math", "numpy", "polars", "scipy", "typing"}
+    assert rooms == {
+        "__future__",
+        "collections",
+        "functools",
+        "itertools",
+        "math",
+        "numpy",
+        "polars",
+        "scipy",
+        "typing",
+    }
 
 
 def test_protection_decides_whether_price_or_fees_come_first() -> None:
@@ -143,3 +153,44 @@ def test_the_clairvoyant_waits_for_the_cheapest_second() -> None:
     market = Market({"A": table((99, BIDS, ask), (100.2, BIDS, cheap), (100.4, BIDS, ask), (101.5, BIDS, ask))}, FEES)
     cost = clairvoyant(market, Order(T, 1, 260, 2.0))
     assert cost == pytest.approx(60 * (9.98 - 10.0) + 200 * 0.01)  # mid 10.00
+
+
+def test_the_average_mid_weighs_every_moment_alike() -> None:
+    """The mid is 10.00 for 3 s, 10.01 for 5 s, unknown for a second, because the book is stale, and 10.03 for 1 s."""
+    rows = [(99, BIDS, [(10.01, 100)]), (103, BIDS, [(10.03, 100)]), (109, BIDS, [(10.07, 100)])]
+    market = Market({"A": table(*rows)}, FEES)
+    found = benchmarks(market, Order(T, 1, 100, 10.0))
+    # a book is shown for five seconds and a nanosecond
+    assert found["twap"] == pytest.approx((3 * 10.00 + 5 * 10.01 + 1 * 10.03) / 9, abs=1e-10)
+    assert found["vwap"] is None
+    assert (found["arrival"], found["touch"]) == (10.0, 10.01)
+    assert benchmarks(market, Order(T, -1, 100, 0.0)) == {"arrival": 10.0, "touch": 9.99, "vwap": None, "twap": 10.0}
+
+
+def test_the_traded_price_counts_what_trades_from_the_arrival_to_the_horizon() -> None:
+    """Executions at both ends count; B names no order, so its public trades count; those of A would count twice."""
+    names = ["ts_event", "action", "side", "price", "size", "order_id"]
+    rows = [
+        (99, "F", "A", 1.00, 900, 1), (100, "F", "A", 10.01, 100, 1), (100, "T", "A", 10.01, 100, 0),
+        (105, "F", "B", 9.99, 300, 0), (110, "F", "A", 10.03, 200, 2), (111, "F", "A", 1.00, 900, 2),
+    ]  # fmt: skip
+    named = pl.DataFrame([(time * SECOND, *rest) for time, *rest in rows], schema=names, orient="row")
+    plain = named.with_columns(action=pl.lit("T"), order_id=pl.lit(0)).filter(pl.col("ts_event") == 110 * SECOND)
+    books = {name: table((99, BIDS, [(10.01, 5)])) for name in "AB"}
+    market = Market(books, FEES, {"A": named, "B": plain})
+    vwap = (100 * 10.01 + 300 * 9.99 + (200 + 200) * 10.03) / 800
+    assert benchmarks(market, Order(T, 1, 100, 10.0))["vwap"] == pytest.approx(vwap)
+    assert benchmarks(market, Order(T + SECOND, 1, 100, 3.0))["vwap"] == 10.0  # nothing trades
+    assert benchmarks(market, Order(T, 1, 100, 0.0))["vwap"] == 10.0  # a horizon of zero
+
+
+def test_spreads_are_twice_what_fills_pay_above_the_mid_then_and_ten_seconds_later() -> None:
+    """100 shares at 10.01 when the mid is 10.00; it is 10.02 ten seconds later, and unknown for the next fills."""
+    rows = [(99, BIDS, [(10.01, 100)]), (104, BIDS, [(10.03, 100)]), (110, [(10.01, 9)], [(10.03, 100)])]
+    one = play(Market({"A": table(*rows)}, FEES), Order(T, 1, 150, 5.0), "sweep")
+    assert [(fill.shares, fill.price) for fill in one.fills] == [(100, 10.01), (50, 10.03)]
+    assert spread(one.market, one, 0) == pytest.approx(1e4 * 2 * (100 * 0.01 + 50 * 0.02) / 150 / 10)
+    assert spread(one.market, one, 10) is None  # the last snapshot is earlier
+    later = [*rows, (113, [(10.01, 9)], [(10.03, 100)])]
+    one = play(Market({"A": table(*later)}, FEES), Order(T, 1, 150, 5.0), "sweep")
+    assert spread(one.market, one, 10) == pytest.approx(1e4 * 2 * (10.01 - 10.02) / 10)

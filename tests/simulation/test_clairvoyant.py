@@ -34,7 +34,7 @@ SOME = ["sweep", "nbbo", "spray", "primary", "dark-first+post+sweep", "rest-even
 
 
 def day_of(day: MarketDay, shares: int, horizon: float, *, side: str = "both", protection: str = "none") -> PlayableDay:
-    config = BacktestConfig(orders=25, quantities=(shares,), horizon=horizon, side=side)
+    config = BacktestConfig(orders=25, seeds=1, quantities=(shares,), horizon=horizon, side=side)
     return dataclasses.replace(day_to_play(day, config), instrument=Instrument("QVEX", protection=protection))
 
 

@@ -28,7 +28,7 @@ def test_without_latency_and_pools_the_cost_is_the_displayed_one(
 
     nbbo takes one price at a time; only its first take is in the plan.
     """
-    config = BacktestConfig(orders=10, quantities=(shares,), stress=StressConfig(presence=0.0))
+    config = BacktestConfig(orders=10, seeds=1, quantities=(shares,), stress=StressConfig(presence=0.0))
     day = day_to_play(dark_days[0], config)
     played = play_day(make_router(name, **SPLITS.get(name, {})), day, latency=ExchangeLatency(0.0, 0.0), leak=0.0)
     for one in played.orders:
@@ -40,7 +40,7 @@ def test_without_latency_and_pools_the_cost_is_the_displayed_one(
 
 def test_equal_splits_have_equal_displayed_costs(dark_days: list[MarketDay]) -> None:
     """What comes back to one venue is priced there, whether it was sent there or to a pool first."""
-    config = BacktestConfig(orders=10, quantities=(600,), stress=StressConfig(presence=0.0))
+    config = BacktestConfig(orders=10, seeds=1, quantities=(600,), stress=StressConfig(presence=0.0))
     day = day_to_play(dark_days[0], config)
     found = []
     for split in ({"take": {"EDGA": 1}}, {"dark": {"POOL1": 1}, "rest": "EDGA"}):

@@ -97,7 +97,7 @@ def test_faded_shares_do_not_fill(dark_days: list[MarketDay]) -> None:
     """A shows 150 and 500 shares, but only 70 % of them fill."""
     done = play(exchange(faded=[0.7, 1.0]), take={"A": 150, "B": 150}, take_limits={"A": 10.0, "B": 9.99})
     assert traded(done) == [("A", 105, 10.0), ("B", 100, 10.0), ("B", 50, 9.99), ("B", 45, 9.99)]
-    day = day_to_play(dark_days[0], BacktestConfig(orders=60, quantities=(2000,)))
+    day = day_to_play(dark_days[0], BacktestConfig(orders=60, seeds=1, quantities=(2000,)))
     plain, faded = (
         np.array([one.cost for one in play_day(make_router("sweep"), day, fade=fade).executed]) for fade in (0.0, 0.3)
     )
@@ -191,7 +191,7 @@ def test_a_book_that_is_too_old_takes_no_limit_orders(queues: Queues) -> None:
 
 def test_nothing_trades_with_a_venue_that_is_silent(dark_days: list[MarketDay]) -> None:
     """One venue's snapshots end halfway: a minute later it is hidden and receives no orders."""
-    day = day_to_play(dark_days[0], BacktestConfig(orders=60, quantities=(3000,), horizon=20.0))
+    day = day_to_play(dark_days[0], BacktestConfig(orders=60, seeds=1, quantities=(3000,), horizon=20.0))
     books, silent = day.books, 3
     half = (books.first + books.last) // 2
     keep = np.ones(len(books.stamps), dtype=bool)
@@ -219,7 +219,7 @@ def test_random_draws_do_not_depend_on_the_router(dark_days: list[MarketDay]) ->
     Memory of recent fills in pools is disabled here.
     """
     pools = tuple(dataclasses.replace(pool, recent=0.0) for pool in dark_days[0].pools)
-    config = BacktestConfig(orders=40, quantities=(900,))
+    config = BacktestConfig(orders=40, seeds=1, quantities=(900,))
     day = day_to_play(dataclasses.replace(dark_days[0], pools=pools), config)
 
     def hidden_fills(router: Any, pool: str) -> dict[int, tuple[int, int]]:

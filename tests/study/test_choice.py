@@ -16,7 +16,6 @@ from riskroute.study.case import (
     CaseSaving,
     CaseStressTable,
     StudyCase,
-    _choose_router,
     _differences_by_state,
     _estimated_share,
     _learning_cost,
@@ -27,32 +26,40 @@ from riskroute.study.case import (
 from riskroute.study.config import StudyConfig
 from riskroute.study.page import _stress_rows, _study_page, _verdict_facts
 from riskroute.study.result import StudyResult, savings_table
-from riskroute.study.router_comparison import REASONS, QueueEstimate, RouterComparison, _RouterResult
-from riskroute.study.statistics import PairedDifference
+from riskroute.study.router_comparison import REASONS, QueueEstimate, RouterComparison, _RouterResult, choose_router
+from riskroute.study.statistics import PairedDifference, Sample
 from riskroute.study.verdict import case_verdict
 
 
 def router(
-    cost: float, objective: float, paired: tuple[float, float, float] | None = None, estimated: float = 0.0
+    cost: float,
+    objective: float,
+    paired: tuple[float, float, float] | None = None,
+    charged: tuple[float, float, float] | None = None,
+    estimated: float = 0.0,
 ) -> _RouterResult:
-    pair = None if paired is None else PairedDifference("sweep", *paired, 40, 0.31)
+    pair, other = (None if one is None else PairedDifference("sweep", *one, 0.01, 0.31) for one in (paired, charged))
     numbers: dict[str, Any] = dict.fromkeys((item.name for item in dataclasses.fields(_RouterResult)), 0.0)
     return _RouterResult(
         **numbers
         | {"cost_bps": cost, "objective_bps": objective, "paired": pair, "es95_bps": cost + 4}
-        | {"estimated_share": estimated, "feedback": "F0"}
+        | {"paired_objective": other, "estimated_share": estimated, "feedback": "F0"}
     )
 
 
 def comparison(
-    paired: tuple[float, float, float], objective: float, room: float = 1.0, p: float = 0.01, estimated: float = 0.0
+    paired: tuple[float, float, float],
+    objective: float,
+    room: float = 1.0,
+    charged: tuple[float, float, float] | None = None,
+    estimated: float = 0.0,
 ) -> RouterComparison:
     routers = {
         "sweep": router(2.0, 2.2, estimated=estimated),
-        "contextual": router(2.0 + paired[0], objective, paired),
+        "contextual": router(2.0 + paired[0], objective, paired, charged or paired),
         "clairvoyant": router(2.0 - room, 2.0 - room, (-room, -room, -room)),
     }
-    return RouterComparison(160, "sweep", p, routers)
+    return RouterComparison(160, "sweep", Sample("day", 8, 8.0), 8.0, False, routers)
 
 
 PAIRED = {
@@ -60,7 +67,7 @@ PAIRED = {
     "worse": (0.4, 0.2, 0.6),
     "riskier": (-0.4, -0.6, -0.2),
     "no headroom": (-0.01, -0.02, 0.02),
-    "chance": (-0.4, -0.6, -0.2),
+    "too few days": (-0.4, -0.6, -0.2),
     "too little": (-0.01, -0.05, 0.03),
     "too few orders": (-0.2, -0.6, 0.2),
     "queues": (-0.4, -0.6, -0.2),
@@ -68,9 +75,11 @@ PAIRED = {
 CASES = {
     "beats": comparison(PAIRED["beats"], 1.8),
     "worse": comparison(PAIRED["worse"], 2.6),
-    "riskier": comparison(PAIRED["riskier"], 2.3),
+    "riskier": comparison(PAIRED["riskier"], 2.3, charged=(0.1, 0.02, 0.18)),
     "no headroom": comparison(PAIRED["no headroom"], 2.1, room=0.06),
-    "chance": comparison(PAIRED["chance"], 1.8, p=0.2),
+    "too few days": dataclasses.replace(
+        comparison(PAIRED["too few days"], 1.8), sample=Sample("block", 60, 12.0), days=3.0
+    ),
     "too little": comparison(PAIRED["too little"], 2.1),
     "too few orders": comparison(PAIRED["too few orders"], 2.0),
     "queues": dataclasses.replace(
@@ -88,7 +97,7 @@ def test_the_reason_and_its_words(reason: str) -> None:
     assert found.choice_reason("contextual") == reason
     mean, low, high = PAIRED[reason]
     saved = CaseEstimate(-mean, -high, -low)
-    saving = CaseSaving("contextual", "sweep", saved, saved, saved, 0.31, saved)
+    saving = CaseSaving("contextual", "sweep", saved, saved, saved, 0.31, saved, 0.01)
     use = "contextual" if reason == "beats" else "sweep"
     case = StudyCase(
         *(1000, 60.0, 3, 3, 10.0, 0.03, 0.2, {}, "contextual", use, reason, saving, (), ()),
@@ -98,20 +107,31 @@ def test_the_reason_and_its_words(reason: str) -> None:
             found.routers["sweep"].cost_bps - found.routers["clairvoyant"].cost_bps,
         ),
         *(None, (), found),
+        verdict=reason != "too few days",
+        further_days=found.further_days("contextual"),
+        further_orders=found.further_orders("contextual"),
     )
     text = case_verdict(case, StudyConfig())
+    if reason == "too few days":
+        assert text.startswith(
+            "Not enough data to tell which router to use for orders of 1,000 shares with a 60-second deadline: the "
+            "orders cover 60 time blocks, 12 of them independent; 30 independent time blocks or 8 test days are "
+            "needed. About 5 further test days like these (267 orders) would be enough. So far contextual, the best on "
+            "the training days, saved 0.40 bps per order against sweep (95 % CI 0.20 to 0.60; p = 0.010)."
+        )
+        return
     assert text.startswith(
-        f"For orders of 1,000 shares with a 60-second deadline, use {use}. On 3 test days (160 orders)"
+        f"For orders of 1,000 shares with a 60-second deadline, use {use}. On 3 test days (160 orders, 8 days)"
     )
     expected = {
-        "beats": "it saved 0.40 bps per order against the benchmark rule sweep (95 % CI 0.20 to 0.60; p = 0.010 by "
-        "Hansen's test over all routers): 0.400 USD per order, 0.400 USD per 1,000 orders (0.200 USD to 0.600 USD).",
-        "worse": "cost 0.40 bps per order more than sweep (95 % CI 0.20 to 0.60); it is significantly worse.",
-        "riskier": "with the charge for risk it is worse, 2.30 bps against 2.20 bps.",
+        "beats": "it saved 0.40 bps per order against the benchmark rule sweep (95 % CI 0.20 to 0.60; p = "
+        "0.010): 0.400 USD per order, 0.400 USD per 1,000 orders (0.200 USD to 0.600 USD).",
+        "worse": "more than sweep (95 % CI 0.20 to 0.60; p = 0.010); it is significantly worse.",
+        "riskier": "; with the charge for risk it cost 0.10 bps more (95 % CI 0.02 to 0.18; p = 0.010).",
         "no headroom": "there is no headroom: even perfect foresight would have saved only 0.06 bps per order.",
-        "chance": "the best of this many routers may do that by chance (p = 0.200).",
-        "too little": "(95 % CI -0.03 to 0.05); even the largest saving in the interval is too small to matter.",
-        "too few orders": "too few orders to tell (minimum detectable saving 0.31 bps).",
+        "too little": "CI -0.03 to 0.05; p = 0.010); even the largest saving in the interval is too small to matter.",
+        "too few orders": "too few orders to tell (minimum detectable saving 0.31 bps); about 12 further test days "
+        "like these (240 orders) would be enough.",
         "queues": "(0.200 USD to 0.600 USD); but not with both the pessimistic and the optimistic queue model. Queue "
         "positions at BITS are estimates (model power 3), since trades there have no order ids: contextual saves -0.10 "
         "to 0.75 bps between the pessimistic and the optimistic model.",
@@ -123,7 +143,7 @@ def test_the_reason_and_its_words(reason: str) -> None:
 
 
 def test_the_rule_stays_unless_something_is_better() -> None:
-    assert _choose_router({"spray": 2.0, "sweep": 2.0, "contextual": 2.0 - 1e-12}, "sweep") == "sweep"
+    assert choose_router({"spray": 2.0, "sweep": 2.0, "contextual": 2.0 - 1e-12}, "sweep") == "sweep"
     assert [comparison((0.4, 0.2, 0.6), 3.0, room).choice_reason("sweep") for room in (1.0, 0.05)] == [
         "nothing better",
         "no headroom",
@@ -140,7 +160,7 @@ def test_there_is_no_verdict_where_much_is_estimated() -> None:
     case = StudyCase(
         *(5000, 60.0, 3, 3, 10.0, 0.03, 0.2, {}, "contextual", "sweep", "estimated"),
         *(
-            CaseSaving("contextual", "sweep", saved, saved, saved, 0.31, saved),
+            CaseSaving("contextual", "sweep", saved, saved, saved, 0.31, saved, 0.01),
             (),
             (),
             None,
@@ -156,18 +176,19 @@ def test_there_is_no_verdict_where_much_is_estimated() -> None:
     )
     said = case_verdict(case, StudyConfig())
     assert said == (
-        "No verdict for orders of 5,000 shares of AAPL with a 60-second deadline: 57% of the volume is beyond the "
-        "recorded depth and priced by an estimate. Import more levels or use smaller orders."
+        "Not enough data to tell which router to use for orders of 5,000 shares of AAPL with a 60-second deadline: 57% "
+        "of the volume is beyond the recorded depth and priced by an estimate. Import more levels or use smaller "
+        "orders."
     )
     pooled = case_verdict(dataclasses.replace(case, symbol=""), StudyConfig(), pooled=True)
-    assert pooled.startswith("All symbols pooled: no verdict for orders of 5,000 shares with a 60-second deadline: ")
+    assert pooled.startswith("All symbols pooled: not enough data to tell which router to use for orders of ")
     table = savings_table([case])
     row = dict(zip(table.header, table.rows[0], strict=True))
-    assert (row["use"], row["estimated"]) == ("no verdict", "57.0%")
-    assert dict(_verdict_facts(case))["router to use"] == "no verdict"
+    assert (row["use"], row["estimated"]) == ("not enough data", "57.0%")
+    assert dict(_verdict_facts(case))["router to use"] == "not enough data to tell"
     result = StudyResult(StudyConfig(), ("AAPL 2019-03-04",), (), (case,))
     page = repr(_study_page(result))
-    assert "No verdict: more than 10% of the volume is beyond the recorded depth" in page
+    assert "Not enough data to tell: more than 10% of the volume is beyond the recorded depth" in page
     for text in (said, str(result), page):
         assert "use sweep" not in text.lower()
     assert result.to_json()["cases"][0]["verdict"] is False
@@ -189,7 +210,7 @@ def test_a_small_share_of_estimates_is_said() -> None:
     saved = CaseEstimate(0.4, 0.2, 0.6)
     case = StudyCase(
         *(1000, 60.0, 3, 3, 10.0, 0.03, 0.2, {}, "contextual", "contextual", "beats"),
-        *(CaseSaving("contextual", "sweep", saved, saved, saved, 0.31, saved), (), (), None, None, 1.0, None, ()),
+        *(CaseSaving("contextual", "sweep", saved, saved, saved, 0.31, saved, 0.01), (), (), None, None, 1.0, None, ()),
         CASES["beats"],
     )
     assert "estimate" not in case_verdict(case, StudyConfig())
@@ -202,7 +223,7 @@ def test_the_answer_says_that_days_are_synthetic() -> None:
     saved = CaseEstimate(0.4, 0.2, 0.6)
     case = StudyCase(
         *(1000, 60.0, 3, 3, 10.0, 0.03, 0.2, {}, "contextual", "contextual", "beats"),
-        *(CaseSaving("contextual", "sweep", saved, saved, saved, 0.31, saved), (), (), None, None, 1.0, None, ()),
+        *(CaseSaving("contextual", "sweep", saved, saved, saved, 0.31, saved, 0.01), (), (), None, None, 1.0, None, ()),
         CASES["beats"],
         symbol="LUMO",
         zone="America/New_York",
@@ -244,7 +265,7 @@ def played(days: int = 4, orders: int = 48) -> tuple[pl.DataFrame, pl.DataFrame]
             gap = (0.1 if spread == 3 else -0.1) + 0.01 * float(rng.normal())
             rows.append({"router": "sweep", **common, **more, "cost": cost, "exploration": float("nan")})
             rows.append({"router": "contextual", **common, **more, "cost": cost + gap, "exploration": 0.02 / (1 + day)})
-            key = {name: common[name] for name in ("symbol", "day", "number")}
+            key = {name: common[name] for name in ("symbol", "day", "seed", "number")}
             kept = {
                 "side": 1 if number % 2 else -1,
                 "zone": "America/New_York",
@@ -316,7 +337,7 @@ def test_a_fixed_split_may_be_cheaper_and_learning_free() -> None:
         *(CaseLearningCost(zero, zero), split, 1.0, None, (), found),
     )
     text = case_verdict(case, StudyConfig())
-    assert "saved 0.20 bps per order against sweep (too few time blocks for a CI); too few orders to tell." in text
+    assert "saved 0.20 bps per order against sweep (too few time blocks for a CI); too few orders to tell" in text
     assert "Exploration by contextual cost nothing." in text
     assert "A static split cost 0.25 bps less than the sweep (95 % CI 0.00 to 0.50)." in text
     same = dataclasses.replace(split, bps=CaseEstimate(-0.001, -0.5, 0.25))
@@ -374,7 +395,7 @@ def test_a_worse_tail_and_a_fit_to_the_training_days_are_said() -> None:
     )
     text = case_verdict(worse, StudyConfig())
     assert "The tail is worse: static+sweep's worst 5 % of orders averaged 9.00 bps" in text
-    assert "static+sweep was fitted on the training days, so its cost there is optimistic." in text
+    assert "static+sweep was scored on training orders that it was not fitted to." in text
     pooled = case_verdict(dataclasses.replace(case, symbol=""), StudyConfig(), pooled=True)
     assert pooled.startswith("All symbols pooled: for orders of 100 shares for immediate execution, use contextual.")
     assert "tail" not in pooled

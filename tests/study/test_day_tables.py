@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from instruments import instrument_of
@@ -23,7 +23,7 @@ from riskroute.study.candidates import Candidate
 from riskroute.study.config import BacktestConfig
 from riskroute.study.day_tables import CHILDREN, FILLS, ORDERS, DayTables, notional
 from riskroute.study.markets import MarketDay
-from riskroute.study.play import PlayCache, perform_plays, play_routers, play_tasks
+from riskroute.study.play import PlayCache, _session, perform_plays, play_routers, play_tasks
 from small_days import HERE
 
 KEY = ["router", "seed", "symbol", "day", "number"]
@@ -100,7 +100,7 @@ def test_the_impact_is_that_of_the_block(dark_days: list[MarketDay], result: Bac
     kinds = pl.col("kind").is_in(["take", "sweep"])
     taken = dict(result.tables.fills.filter(kinds).group_by(KEY).agg(pl.col("quantity").sum()).select(
         pl.struct(pl.col(KEY)).map_elements(str, pl.String), "quantity").iter_rows())  # fmt: skip
-    prepared, first = day.load(), int(mine["time"].to_numpy().min())
+    prepared, first = day.load(), _session(day.load().books, day.date)[0]
     assert isinstance(prepared.queue, QueueReplay)
     for row in mine.head(8).to_dicts():
         begin = first + row["block"] * 120 * SECOND
@@ -136,7 +136,7 @@ def test_a_day_without_any_order_has_empty_tables(dark_days: list[MarketDay]) ->
     from riskroute.study.day_tables import day_tables
     from riskroute.study.play import day_to_play
 
-    trading = day_to_play(dark_days[0], BacktestConfig(orders=5))
+    trading = day_to_play(dark_days[0], BacktestConfig(orders=5, seeds=1))
     played = play_day(SweepRule(), trading, stale_seconds=1e-9)
     assert played.skipped == 5
     key = {"router": "sweep", "seed": 0, "symbol": "LUMO", "day": "2019-03-04"}
@@ -145,14 +145,23 @@ def test_a_day_without_any_order_has_empty_tables(dark_days: list[MarketDay]) ->
     assert dict(tables.fills.schema) == FILLS
 
 
-def test_symbols_and_seeds_are_tasks_of_their_own(dark_days: list[MarketDay]) -> None:
+def test_orders_are_divided_among_seeds_which_share_time_blocks(dark_days: list[MarketDay]) -> None:
+    """Seeds have arrival times and luck of their own; sizes and sides go on from seed to seed."""
     other = dataclasses.replace(dark_days[0], instrument=Instrument("OTHER"))
-    config = BacktestConfig(orders=6, seeds=2)
+    config = BacktestConfig(orders=7, seeds=2, quantities=(100, 200), block_minutes=1)
     tables = play_routers([Candidate("a", "sweep")], [*dark_days, other], config, backend=HERE)
     counts = tables.orders.group_by("symbol", "seed").len().sort("symbol", "seed").rows()
-    assert counts == [("LUMO", 0, 12), ("LUMO", 1, 12), ("OTHER", 0, 6), ("OTHER", 1, 6)]
+    assert counts == [("LUMO", 0, 6), ("LUMO", 1, 8), ("OTHER", 0, 3), ("OTHER", 1, 4)]
     with_judged = tables.orders.group_by("symbol", "day", maintain_order=True).agg(pl.col("judged").sum()).rows()
-    assert sorted(with_judged) == [("LUMO", "2019-03-04", 0), ("LUMO", "2019-03-05", 12), ("OTHER", "2019-03-04", 6)]
+    assert sorted(with_judged) == [("LUMO", "2019-03-04", 0), ("LUMO", "2019-03-05", 7), ("OTHER", "2019-03-04", 4)]
+    mine = tables.orders.filter((pl.col("symbol") == "LUMO") & (pl.col("day") == "2019-03-05"))
+    assert mine["quantity"].to_list() == [100, 200, 100, 200, 100, 200, 100]
+    assert mine["sign"].to_list() == [1, 1, -1, -1, 1, 1, -1]
+    assert mine["time"].n_unique() == 7
+    begins = _session(dark_days[1].load().books, dark_days[1].date)[0]
+    assert mine["block"].to_list() == [(time - begins) // (60 * SECOND) for time in mine["time"]]
+    alone = play_routers([Candidate("a", "sweep")], dark_days, dataclasses.replace(config, seeds=1), backend=HERE)
+    assert alone.orders["time"].n_unique() == alone.orders.height == 14
 
 
 def test_tasks_that_take_long_are_begun_first_and_results_keep_their_places(
@@ -179,18 +188,21 @@ def test_tasks_that_take_long_are_begun_first_and_results_keep_their_places(
     st.integers(0, 10**9),
     st.sampled_from([1, 50]),
 )
+@example("0.00001", 5_000_000, 1)
 @settings(max_examples=100, deadline=None)
 def test_tables_become_natural_with_one_rounding(unit: str, count: int, multiplier: int) -> None:
     one = instrument_of("S", unit=unit, multiplier=multiplier, quantity="BTC", currency="USDT")
-    amounts = {name: [3.0] for name in ("foreseen", "cost", "fees", "impact", "exploration")}
-    orders = pl.DataFrame({"quantity": [float(count)], "mid": [7.0], "multiplier": [1.0]} | amounts)
-    children, fills = pl.DataFrame({"sent": [float(count)], "fee": [2.0]}), pl.DataFrame({"estimated": [True]})
-    found = DayTables(orders, children, fills.with_columns(fee=0.5, quantity=float(count))).natural(one)
+    both = [float(count), float(count + 1)]  # two rows, since polars divides a single one exactly
+    amounts = {name: [3.0, 3.0] for name in ("foreseen", "cost", "fees", "impact", "exploration")}
+    orders = pl.DataFrame({"quantity": both, "mid": [7.0, 7.0], "multiplier": [1.0, 1.0]} | amounts)
+    children = pl.DataFrame({"sent": both, "fee": [2.0, 2.0]})
+    fills = pl.DataFrame({"estimated": [True, True], "fee": [0.5, 0.5], "quantity": both})
+    found = DayTables(orders, children, fills).natural(one)
     assert found.orders["quantity"][0] == found.children["sent"][0] == found.fills["quantity"][0]
     assert found.orders["quantity"][0] == float(count * one.unit)
     assert found.orders["cost"][0] == pytest.approx(3.0 * float(unit) * multiplier, rel=1e-15)
     assert found.children["fee"][0] == pytest.approx(2.0 * float(unit) * multiplier, rel=1e-15)
     assert (found.fills["fee"][0], found.fills["estimated"][0]) == (0.5 * multiplier, True)
     assert found.orders.select("multiplier", "currency").row(0) == (multiplier, "USDT")
-    value = found.orders.select(notional()).item()
+    value = found.orders.select(notional()).item(0, 0)
     assert value == pytest.approx(count * 7.0 * one.value, rel=1e-15)

@@ -23,7 +23,7 @@ from riskroute.study.markets import MarketDay, estimated_queue_venues, market_da
 from riskroute.study.page import write_study_page
 from riskroute.study.play import PlayCache, day_to_play
 from riskroute.study.result import StudyResult
-from riskroute.study.statistics import PairedDifference
+from riskroute.study.statistics import PairedDifference, Sample
 from riskroute.study.verdict import backtest_verdict
 
 HERE = Backend("local", 1)
@@ -127,14 +127,15 @@ def test_a_saving_that_depends_on_the_model_is_not_confirmed(result: BacktestRes
         found.routers[other],
         cost_bps=found.routers[bar].cost_bps - 1,
         objective_bps=found.routers[bar].objective_bps - 1,
-        paired=PairedDifference(bar, -1.0, -1.5, -0.5, 10, None),
+        paired=PairedDifference(bar, -1.0, -1.5, -0.5, 0.01, None),
+        paired_objective=PairedDifference(bar, -1.0, -1.5, -0.5, 0.01, None),
     )
     for low, reason in ((0.5, "beats"), (-0.5, "queues")):
         costs = {**queues.pessimistic_bps, other: queues.pessimistic_bps[bar] - low}
         more = {**queues.optimistic_bps, other: queues.optimistic_bps[bar] - 2}
         changed = dataclasses.replace(
             found,
-            p_value=0.01,
+            sample=Sample("day", 8, 8.0),
             routers={name: found.routers[name] for name in (bar, "clairvoyant")} | {other: better},
             queues=dataclasses.replace(queues, pessimistic_bps=costs, optimistic_bps=more),
         )

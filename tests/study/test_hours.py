@@ -18,7 +18,7 @@ from riskroute.study.config import BacktestConfig, StudyConfig
 from riskroute.study.costs import costs_by_router
 from riskroute.study.markets import MarketDay, market_days
 from riskroute.study.page import _study_page
-from riskroute.study.play import PlayTask, _day_orders, day_to_play
+from riskroute.study.play import PlayTask, day_to_play
 from small_days import HERE, record_day, short_days
 from small_runs import study_of
 
@@ -66,11 +66,11 @@ def test_hours_are_those_of_the_zone_of_the_recordings(tmp_path: Path) -> None:
 
 def test_the_session_is_that_of_new_york_alone(tmp_path: Path) -> None:
     """From 14:00 UTC it is 09:00 in New York, where orders come from 09:35 on."""
-    config = BacktestConfig(orders=20)
+    config = BacktestConfig(orders=20, seeds=1)
     for zone, first in (("UTC", dt.time(14, 1)), ("America/New_York", dt.time(9, 35))):
         hours = AFTERNOON if zone == "UTC" else (dt.time(9), dt.time(10))
         (day,) = recorded(tmp_path / zone.replace("/", " "), zone=zone, hours=hours)
-        times = _day_orders(day, day.load().books, config).times
+        times = day_to_play(day, config).orders.times
         begin = clock_stamp(day.date, first, zone)
         assert begin <= times[0] < begin + 200 * SECOND
 
@@ -97,7 +97,7 @@ def test_hours_may_cross_midnight_within_a_session(tmp_path: Path) -> None:
 
 def test_the_default_hours_are_those_of_the_declared_session(tmp_path: Path) -> None:
     (day,) = recorded(tmp_path, session="09:00-10:00", hours=(dt.time(9), dt.time(10)))
-    times = _day_orders(day, day.load().books, BacktestConfig(orders=20)).times
+    times = day_to_play(day, BacktestConfig(orders=20, seeds=1)).orders.times
     assert times[0] < clock_stamp(day.date, dt.time(9, 10))  # not from 09:35 on
 
 
@@ -158,7 +158,7 @@ def test_the_rules_are_those_of_the_market_unless_said_otherwise(tmp_path: Path)
         assert day_to_play(stock, config).instrument.protection == (asked or "reg-nms")
         found = run_backtest("m", [stock], config, backend=HERE)
         assert found.protection == found.to_json()["protection"] == (asked or "reg-nms")
-        identities.add(PlayTask(Candidate("sweep", "sweep"), (stock,), 1, config, 0).identity)
+        identities.add(PlayTask(Candidate("sweep", "sweep"), (stock,), 1, config).identity)
     assert len(identities) == 2
     with pytest.raises(InputError, match="protection must be one of none, reg-nms, was 'nms'"):
         StudyConfig(protection="nms")

@@ -240,7 +240,9 @@ def test_amounts_of_a_study_have_the_currency(kind: Kind, studied: rr.StudyResul
     value = kind.order * (case.price or 0.0) * float(kind.instrument.multiplier) / 1e4
     per_bp = CaseEstimate(value, 0.5 * value, 2 * value)
     saving = CaseSaving("primary", "sweep", CaseEstimate(1.0, 0.5, 2.0), per_bp, per_bp, None, per_bp.times(1000))
-    result = replace(studied, cases=(replace(case, chosen="primary", use="primary", reason="beats", saving=saving),))
+    result = replace(
+        studied, cases=(replace(case, chosen="primary", use="primary", reason="beats", saving=saving, verdict=True),)
+    )
     digits = 2 if value >= 1 else 3
     each, many = f"{value:,.{digits}f} {case.currency}", f"{1000 * value:,.2f} {case.currency}"
     assert f"{each} per order, {many} per 1,000 orders" in result.answer

@@ -31,7 +31,7 @@ def quiet(day: MarketDay, horizon: float) -> PlayableDay:
     """A day whose pools neither see ahead, which they do by design, nor compare spreads with those of the whole day."""
     pools = tuple(dataclasses.replace(pool, adverse=0.0, spread=0.0) for pool in day.pools)
     return day_to_play(
-        dataclasses.replace(day, pools=pools), BacktestConfig(orders=40, quantities=(700,), horizon=horizon)
+        dataclasses.replace(day, pools=pools), BacktestConfig(orders=40, seeds=1, quantities=(700,), horizon=horizon)
     )
 
 

@@ -24,7 +24,7 @@ from riskroute.study.day_tables import DayTables
 from riskroute.study.markets import MarketDay
 from riskroute.study.play import PlayCache, PlayTask, play_tasks, training_days
 from riskroute.study.router_comparison import RouterComparison, choose_benchmark, compare_routers
-from riskroute.study.statistics import expected_shortfall
+from riskroute.study.statistics import Sample, expected_shortfall
 from riskroute.study.verdict import backtest_verdict
 from small_days import HERE
 
@@ -65,12 +65,15 @@ def test_a_small_table_by_hand() -> None:
     """Two seeds of four orders. Bar: 1 2 3 4, both times. Other: 0 2 2 4, then 2 2 4 4."""
     made = tables({"bar": [[1, 2, 3, 4]] * 2, "other": [[0, 2, 2, 4], [2, 2, 4, 4]]}, foreseen=1.0, estimated="take")
     found = compare_routers(made, "bar", {"other": "F2"}, risk=RiskProfile("one", 0.1))
-    assert (found.orders, found.bar, found.p_value) == (4, "bar", None)
+    assert (found.orders, found.bar, found.days) == (8, "bar", 1.0)
+    assert found.sample == Sample("block", 4, 4.0)
     bar, other = found.routers["bar"], found.routers["other"]
     assert (bar.cost_bps, other.cost_bps) == pytest.approx((2.5, 2.5))
     assert bar.paired is None
     assert other.paired is not None
-    assert (other.paired.against, other.paired.blocks) == ("bar", 4)
+    assert other.paired.against == "bar"
+    assert other.paired_objective is not None
+    assert other.paired_objective.difference_bps == pytest.approx(other.objective_bps - bar.objective_bps)
     assert other.paired.difference_bps == pytest.approx(0.0)
     assert (other.feedback, bar.feedback) == ("F2", "")
     assert bar.seed_se_bps == 0.0
@@ -126,15 +129,16 @@ def test_impact_is_added_once_and_kappa_changes_the_objective_alone() -> None:
         assert pressed.routers[name].cost_bps == pytest.approx(plain.routers[name].cost_bps + 1.0)
         assert pressed.routers[name].objective_bps == pytest.approx(plain.routers[name].objective_bps + 1.0)
         assert risky.routers[name].objective_bps > plain.routers[name].objective_bps
-        same = dataclasses.replace(risky.routers[name], objective_bps=plain.routers[name].objective_bps)
-        assert same == plain.routers[name]
+        before = plain.routers[name]
+        same: dict[str, Any] = {"objective_bps": before.objective_bps, "paired_objective": before.paired_objective}
+        assert dataclasses.replace(risky.routers[name], **same) == before
 
 
 def found_of(costs: dict[str, list[float]], risk: RiskProfile = CHEAPEST) -> RouterComparison:
     return compare_routers(tables({name: [some] for name, some in costs.items()}), "bar", {}, risk=risk)
 
 
-def noise(seed: int, scale: float = 1.0, count: int = 120) -> list[float]:
+def noise(seed: int, scale: float = 1.0, count: int = 400) -> list[float]:
     return [float(value) for value in scale * np.random.default_rng(seed).standard_normal(count)]
 
 
@@ -142,13 +146,15 @@ def test_the_verdict_recommends_what_is_clearly_better() -> None:
     bar = noise(0)
     better = [cost - 0.5 + wobble for cost, wobble in zip(bar, noise(1, 0.1), strict=True)]
     found = found_of({"bar": bar, "better": better, "noisy": noise(2)})
-    assert found.p_value is not None
-    assert found.p_value < 0.01
+    pair = found.routers["better"].paired
+    assert pair is not None
+    assert pair.p_value is not None
+    assert pair.p_value < 0.01
     said = backtest_verdict(found)
     assert said.startswith("Use better: saves 0.5")
     assert "best of 2" in said
     low, high = (float(word) for word in said.split("95 % CI ")[1].split(";")[0].split(" to "))
-    assert low < 0.5 < high
+    assert low <= 0.5 <= high
 
 
 def test_the_verdict_is_the_bar_where_nothing_is_clear() -> None:
@@ -161,7 +167,6 @@ def test_the_verdict_is_the_bar_where_nothing_is_clear() -> None:
     )
     assert backtest_verdict(found_of({"bar": bar})) == "Use bar: no other router was played."
     known = found_of({"bar": bar, "clairvoyant": [cost - 2 for cost in bar]})
-    assert known.p_value is None
     assert backtest_verdict(known) == (
         "Use bar: no other router was played. Perfect foresight would save 2.00 bps per order against bar."
     )
@@ -176,8 +181,8 @@ def test_there_is_no_verdict_where_much_is_estimated() -> None:
     )
     assert found.router_to_use is None
     assert backtest_verdict(found) == (
-        "No verdict: 50% of the volume is beyond the recorded depth and priced by an estimate. Import more levels or "
-        "use smaller orders."
+        "Not enough data to tell: 50% of the volume is beyond the recorded depth and priced by an estimate. Import "
+        "more levels or use smaller orders."
     )
     assert backtest_verdict(found, synthetic=True).endswith("priced by an estimate. Use smaller orders.")
     some = {name: dataclasses.replace(one, estimated_share=0.1) for name, one in found.routers.items()}
@@ -212,7 +217,9 @@ def test_the_same_costs_added_up_in_another_order_are_no_gain() -> None:
     """A few units in the last place, all of one sign, would be as clear as anything."""
     bar = [2.0 + cost for cost in noise(0, 0.1)]
     found = found_of({"bar": bar, "same": [cost - 4e-16 * (1 + k % 2) for k, cost in enumerate(bar)]})
-    assert found.p_value == 1.0
+    same = found.routers["same"].paired
+    assert same is not None
+    assert (same.low, same.high, same.p_value) == (0.0, 0.0, 1.0)
     assert backtest_verdict(found) == "Use bar: same is not clearly better."
 
 
@@ -331,9 +338,8 @@ def test_what_was_played_is_not_played_again(dark_days: list[MarketDay], tmp_pat
     files = {path: path.stat().st_mtime_ns for path in tmp_path.glob("*/*.parquet")}
     riskier = dataclasses.replace(config, risk=RiskProfile("risky", 1.0))
     other = run_backtest("dark", dark_days, riskier, backend=HERE, cache=cache).comparison.routers["sweep"]
-    assert dataclasses.replace(other, objective_bps=0.0) == dataclasses.replace(
-        first.comparison.routers["sweep"], objective_bps=0.0
-    )
+    unpriced: dict[str, Any] = {"objective_bps": 0.0, "paired": None, "paired_objective": None, "se_bps": 0.0}
+    assert dataclasses.replace(other, **unpriced) == dataclasses.replace(first.comparison.routers["sweep"], **unpriced)
     assert files.items() <= {path: path.stat().st_mtime_ns for path in tmp_path.glob("*/*.parquet")}.items()
     task = play_tasks(first.candidates, dark_days, config)[0]
     (tmp_path / task.identity / "orders.parquet").write_bytes(b"spoilt")

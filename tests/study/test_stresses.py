@@ -9,11 +9,9 @@ import numpy as np
 import polars as pl
 import pytest
 
-from riskroute.routers.risk import BALANCED, CHEAPEST, RiskProfile
 from riskroute.study.backtest import BacktestResult, run_backtest
 from riskroute.study.candidates import Candidate
 from riskroute.study.config import BacktestConfig, StressConfig
-from riskroute.study.headroom import RISKS, _Headroom, headroom_table, headroom_words, market_headroom
 from riskroute.study.markets import MarketDay
 from riskroute.study.play import play_routers
 from riskroute.study.stresses import placebo_table, run_placebos, run_stresses, stress_configs, stress_table
@@ -132,81 +130,3 @@ def test_the_yardstick_finds_what_it_must_find(dark_days: list[MarketDay]) -> No
     assert few[0].answer == "too few orders to tell"
     assert dataclasses.replace(few[2], expected="above 0", holds=False).answer in ("NO", "too few orders to tell")
     assert len(run_placebos([dataclasses.replace(dark_days[0], pools=())], BacktestConfig(orders=4), backend=HERE)) == 3
-
-
-def test_headroom_is_what_the_clairvoyant_leaves(dark_days: list[MarketDay]) -> None:
-    told: list[tuple[str, int, int]] = []
-    found = market_headroom(
-        "dark",
-        dark_days,
-        BacktestConfig(orders=10, block_minutes=2),
-        sizes=(500,),
-        horizons=(0.0,),
-        risks=RISKS[::2],
-        backend=HERE,
-        progress=lambda *words: told.append(words),
-    )
-    assert [(one.quantity, one.horizon, one.risk.kappa) for one in found] == [
-        (500, 0.0, 0.0),
-        (500, 0.0, 0.2),
-    ]
-    assert [done for _, done, _ in told] == [1, 2]
-    for one in found:
-        assert one.dark_first is not None
-        rules = (one.static, one.sweep, one.dark_first, one.static_sweep)
-        assert one.clairvoyant <= min(rules)
-        assert one.learning_bps == min(rules) - one.clairvoyant >= 0
-        assert one.synthetic
-        assert one.looking_bps == pytest.approx(one.static - min(rules[1:]))
-        assert one.can_pay == (one.learning_bps >= 0.1)
-    assert found[0].clairvoyant == found[1].clairvoyant  # what is known is no risk, at any price of it
-
-
-def room(shares: int, left: float, risk: RiskProfile = CHEAPEST, estimated: float = 0.0) -> _Headroom:
-    return _Headroom("m", shares, 0.0, risk, 100, 3.0, 2.0, None, 1.0, 1.0 - left, estimated)
-
-
-def test_headroom_is_against_the_best_rule_of_its_row() -> None:
-    """Dark first is the best rule here, and its cost that of perfect foresight: nothing is left to learn."""
-    one = _Headroom("m", 1000, 0.0, CHEAPEST, 100, 3.0, 2.0, 1.2, 1.3, 1.2, 0.0)
-    assert one.learning_bps == 0.0
-    assert not one.can_pay
-    assert dataclasses.replace(one, static=1.1, clairvoyant=1.0).learning_bps == pytest.approx(0.1)
-    assert dataclasses.replace(one, sweep=0.9, clairvoyant=0.9).learning_bps == 0.0
-
-
-BOUND = "bps per order (perfect foresight)."
-
-
-def test_words_about_headroom() -> None:
-    begin = "m, immediate execution: learning"
-    assert headroom_words([room(10, 0.05), room(100, 0.02)]) == [
-        f"{begin} cannot pay: it can save at most 0.05 {BOUND}"
-    ]
-    assert headroom_words([room(10, 0.5), room(100, 0.2)]) == [
-        f"{begin} may pay at every size: it can save at most 0.50 {BOUND}"
-    ]
-    assert headroom_words([room(10, 0.05), room(100, 0.2)]) == [
-        f"{begin} may pay for orders of 100 shares only: it can save at most 0.20 {BOUND}"
-    ]
-    assert headroom_words([room(10, 0.05), room(10, 0.2, BALANCED)]) == [
-        f"{begin} may pay with some risk profiles: it can save at most 0.20 {BOUND}"
-    ]
-    assert room(10, 0.5).looking_bps == 2.0
-
-
-def test_headroom_says_what_is_synthetic_and_what_is_estimated() -> None:
-    made = dataclasses.replace(room(10, 0.05), synthetic=True)
-    (line,) = headroom_words([made])
-    assert line.startswith("m (synthetic), immediate execution: ")
-    assert headroom_table([made]).rows[0][0] == "m (synthetic)"
-    lines = headroom_words([room(10, 0.05), room(5000, 3.0, estimated=0.57)])
-    assert lines == [
-        f"m, immediate execution: learning cannot pay: it can save at most 0.05 {BOUND}",
-        "m, immediate execution: no verdict for 5,000 shares: 57% of the volume is beyond the recorded depth "
-        "and priced by an estimate. Import more levels or use smaller orders.",
-    ]
-    table = headroom_table([room(5000, 3.0, estimated=0.57), dataclasses.replace(room(10, -0.0001), sweep=-1e-9)])
-    assert table.header[-1] == "estimated"
-    assert [row[-1] for row in table.rows] == ["57.0%", "0.0%"]
-    assert not any("-0.000" in row for row in table.rows)

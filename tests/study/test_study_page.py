@@ -78,12 +78,13 @@ def test_every_section_is_there(page: Path, content: Page, study_result: StudyRe
         assert words in text
     program = (
         "rr.Study(quantities=(2500,), horizons=(10.0,), risk='cheapest', routers=('static', 'contextual'), orders=12, "
+        "seeds=1, "
     )
     assert f"{program}block_minutes=1.0, surface_orders=12, stresses=True).run(" in content.program
     assert json.loads(content.settings) == study_result.to_json()["config"]
     facts = dict(part.facts)
-    assert facts["router to use"] == study_result.cases[0].use
-    assert {"saving per order", "95 % CI", "saving per 1,000 orders", "p-value, best of all routers"} < set(facts)
+    assert facts["router to use"] == "not enough data to tell"
+    assert {"saving per order", "95 % CI", "saving per 1,000 orders", "p-value"} < set(facts)
 
 
 def charts_of(content: Page) -> list[Any]:
@@ -106,6 +107,7 @@ def without_constants(text: str, result: StudyResult) -> str:
     for known in (*result.versions.values(), *(one.time for case in result.cases for one in case.examples)):
         text = text.replace(known, "")
     plain = re.sub(r"\d{4}-\d\d-\d\d", "", text)
+    plain = re.sub(r"30 independent|8 (test )?days", "", plain)  # as many as a verdict needs
     return re.sub(r"1, 10 and 60 seconds|(markout|adverse)\s10? s|markout\s60 s|shortfall 5 %", "", plain)
 
 
@@ -177,7 +179,7 @@ def test_every_symbol_has_a_part_of_its_own_and_all_together_the_last(study_resu
     )
     names = ["LUMO", "TWIN", "All symbols"]
     assert [part.title for part in content.parts] == [f"{name}, 2,500 shares, 10 seconds" for name in names]
-    assert content.parts[2].headline.startswith("All symbols pooled: for orders of 2,500 shares")
+    assert content.parts[2].headline.startswith("All symbols pooled: not enough data to tell")
     assert content.summary is not None
     assert [row[0] for row in content.summary[1].rows] == ["LUMO", "TWIN", "all"]
 

@@ -43,7 +43,9 @@ def an_order(router: str = "sweep", number: int = 0, **other: Any) -> dict[str, 
             "ask": 100.01,
         }
     )
-    order |= {"depth": 4000.0, "end_spread": 0.02, "cost": 0.0, "fees": 0.0, "decision_us": 20.0} | other
+    order |= {"depth": 4000.0, "end_spread": 0.02, "cost": 0.0, "fees": 0.0, "decision_us": 20.0}
+    order |= {"twap": 100.0, "vwap": 100.0, "traded": 500.0} | other
+    order |= {"benchmark": other.get("benchmark", order["mid"])}
     return {"clock": local_time(order["time"]), "zone": TRADING_ZONE} | order
 
 
@@ -95,6 +97,7 @@ def _add_order(rng: np.random.Generator, router: str, number: int, orders: Rows,
     seconds = float(rng.choice([0.0, 10.0]))
     drawn: dict[str, Any] = {name: unsure(mid) for name in ("end_mid", "after_1", "after_10", "after_60")}
     drawn |= {name: int(rng.integers(3)) for name in ("estimated", "prevented", "through", "stale")}
+    drawn |= {"twap": near(mid), "vwap": near(mid), "traded": float(rng.integers(3))}
     order = an_order(
         router,
         number,
@@ -245,6 +248,7 @@ def naive_router(router: str, orders: Rows, children: Rows, fills: Rows) -> Row:
         "worst_bps": worst(costs, 1),
         "late_share": sum(one["late"] for one in singles) / sum(order["quantity"] for order in orders),
         "effective_spread_bps": mean((2 * bps(o, f["price"], f["mid"]), f["quantity"]) for f, o in pairs),
+        "realised_spread_bps": mean((2 * bps(o, f["price"], f["mid_10"]), f["quantity"]) for f, o in pairs),
         "quoted_spread_bps": mean((1e4 * (o["ask"] - o["bid"]) / o["mid"], o["quantity"]) for o in orders),
         "improvement_bps": mean((1e4 * g / o["mid"], f["quantity"]) for (f, o), g in zip(pairs, gains, strict=True)),
         "improved_share": mean((float(g > 1e-9), f["quantity"]) for (f, _), g in zip(pairs, gains, strict=True)),
@@ -280,6 +284,24 @@ def naive_router(router: str, orders: Rows, children: Rows, fills: Rows) -> Row:
         found[name] = sum(order[name] for order in orders)
     found["estimated_share"] = found["estimated"] / found["quantity"]
     return found
+
+
+def naive_benchmarks(router: str, orders: Rows, fills: Rows) -> Row:
+    """Mean cost against every price, fill by fill; orders that are not filled cost what the move of the price says."""
+    orders = [order for order in orders if order["router"] == router]
+    costs: dict[str, list[float]] = {name: [] for name in ("arrival", "touch", "vwap", "twap")}
+    for order in orders:
+        own = [fill for fill in fills if key_of(fill) == key_of(order)]
+        touch = order["ask"] if order["sign"] > 0 else order["bid"]
+        prices = {"arrival": order["mid"], "touch": touch, "vwap": order["vwap"], "twap": order["twap"]}
+        left = order["quantity"] - sum(fill["quantity"] for fill in own)  # as if at the mid
+        for name, price in prices.items():
+            paid = [(fill["price"], fill["quantity"]) for fill in own] + [(order["mid"], left)]
+            money = sum(order["sign"] * (at - price) * some for at, some in paid) * order["multiplier"]
+            whole = money + sum(fill["quantity"] * fill["fee"] for fill in own)
+            costs[name].append(1e4 * whole / (order["quantity"] * order["mid"] * order["multiplier"]))
+    untraded = [float(order["traded"] == 0 and order["horizon"] > 0) for order in orders]
+    return {f"{name}_bps": plain_mean(some) for name, some in costs.items()} | {"untraded_share": plain_mean(untraded)}
 
 
 def naive_terciles(router: str, orders: Rows) -> list[tuple[Any, ...]]:

@@ -91,7 +91,7 @@ def cells_of(row: str) -> list[str]:
 
 FRACTIONS = {
     *("depth_fraction", "volume_fraction", "sent_fraction", "dark_share", "limit_share", "taken_share"),
-    *("estimated_share", "fill_rate", "volume_share", "presence"),
+    *("estimated_share", "untraded_share", "fill_rate", "volume_share", "presence"),
 }
 """Fields that are printed in per cent."""
 

@@ -33,6 +33,7 @@ from small_days import HERE
 
 CONFIG = StudyConfig(
     orders=12,
+    seeds=1,
     horizons=(10.0,),
     block_minutes=1,
     routers=("static", "contextual"),

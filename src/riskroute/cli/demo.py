@@ -34,18 +34,19 @@ if TYPE_CHECKING:
     from riskroute.study.result import StudyResult
     from riskroute.study.study import Study
 
-# one hour on each of six days: three for training, three for testing
+# half an hour on each of twelve days: four for training, eight for testing, which are enough for a verdict
 DEMO_STUDY = {
     "quantities": 1000,
     "horizons": 10.0,
-    "days": 6,
-    "hours": "10:30-11:30",
-    "orders": 120,
+    "days": 12,
+    "train": 4,
+    "hours": "10:30-11:00",
+    "orders": 60,
     "routers": ["static", "contextual"],
-    "surface_orders": 24,
+    "surface_orders": 12,
 }
 # immediate execution, where learning has nothing to add
-DEMO_URGENT = DEMO_STUDY | {"horizons": 0.0, "orders": 60, "routers": ["contextual"], "surface_orders": 0}
+DEMO_URGENT = DEMO_STUDY | {"horizons": 0.0, "orders": 30, "routers": ["contextual"], "surface_orders": 0}
 # rules that do not learn, played first because they are fast
 DEMO_RULES = ("sweep", "dark-first+sweep", "dark-first+post+sweep", "rest-even+sweep")
 DEMO_POLICIES = ("adaptive", "risk-ucb", "greedy", "uniform", "risk-exp-exp", "thompson", "rise", "rise++")

@@ -54,6 +54,13 @@ Risk = Annotated[
         "default: balanced."
     ),
 ]
+Benchmark = Annotated[
+    str | None,
+    typer.Option(
+        help="Price against which costs are stated: arrival (the mid), touch (the far side of the book at arrival), "
+        "vwap (of the public trades until the horizon) or twap (of the mid until then); default: arrival."
+    ),
+]
 Seed = Annotated[int, typer.Option(help="Seed of markets, orders and dark pools.")]
 Kept = Annotated[Path, typer.Option(help="Cache folder for prepared days and results.")]
 Symbols = Annotated[list[str] | None, typer.Option(help="Symbol; repeat for more.")]

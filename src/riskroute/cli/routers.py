@@ -95,10 +95,11 @@ def _route(
         )
     chosen = _router(router, state, risk)
     known: dict[str, Any] = {} if symbol is None else {"symbol": symbol}
+    content = _read(books)
     if instruments is not None:
-        known["instrument"] = _declared(instruments, symbol, protection)
+        known["instrument"] = _declared(instruments, symbol or _stated_symbol(content), protection)
     order = {"side": side, "quantity": quantity, "lot": lot, "horizon": horizon, "protection": protection, **known}
-    context = read_context(_read(books), **order)
+    context = read_context(content, **order)
     with compilation_timed(chosen.name):
         decision = price_decision(context, chosen.route(context).checked(context))
     for line in _lines(chosen.name, decision):
@@ -107,6 +108,13 @@ def _route(
         say(f"warning: {warning}", err=True)
     if json is not None:
         say(f"wrote {write_json(json, decision.to_json())}")
+
+
+def _stated_symbol(books: Any) -> str | None:
+    """Return the symbol that books state, if any, so that they are not read with another instrument."""
+    given = books if isinstance(books, dict) else {}
+    nested = given.get("instrument")
+    return given.get("symbol") or (nested.get("symbol") if isinstance(nested, dict) else None)
 
 
 def _declared(instruments: Path, symbol: str | None, protection: str) -> Instrument:
@@ -209,9 +217,10 @@ def _backtest(
     quantity: options.Quantities = None,
     side: Annotated[str, typer.Option(help="buy, sell, or both (alternating).")] = "both",
     lot: options.Lot = None,
-    orders: Annotated[int, typer.Option(help="Orders per day.")] = 200,
+    orders: Annotated[int, typer.Option(help="Orders per day.")] = 125,
     horizon: Annotated[float, typer.Option(help="Deadline of every order in seconds; 0 is immediate.")] = 0.0,
     risk: options.Risk = None,
+    benchmark: options.Benchmark = None,
     router: Annotated[
         list[str] | None,
         typer.Option(
@@ -226,7 +235,7 @@ def _backtest(
     instruments: options.Instruments = None,
     protection: options.Protection = None,
     queue: options.Queue = None,
-    seeds: Annotated[int, typer.Option(help="Repetitions with different random numbers.")] = 1,
+    seeds: Annotated[int, typer.Option(help="Draws of arrival times, among which the orders are divided.")] = 5,
     backend: options.Backend = "local",
     address: options.Address = None,
     seed: options.Seed = 0,
@@ -240,7 +249,8 @@ def _backtest(
 ) -> None:
     """Backtest routers on the same recorded days with common random numbers, and compare their costs.
 
-    Costs are basis points against the consolidated mid at arrival, fees included. Every router is compared order by
+    Costs are basis points against the consolidated mid at arrival or another --benchmark, fees included. A second table
+    has the costs against all price benchmarks, and effective and realised spreads. Every router is compared order by
     order with the benchmark rule: dark pools first, then a sweep of the lit venues; with a deadline, the simple rule
     that is best on the training days. Every --quantity has its own table and verdict.
     Example:
@@ -271,12 +281,13 @@ def _backtest(
         seed=seed,
         protection=protection,
         queue=queue,
+        benchmark=benchmark or "arrival",
     )
     where = Backend(backend, address=address)
     cache = PlayCache(kept / "played")
     found = _market_days(market, symbol, days, seed, config.clock_hours, kept, fees, where, instruments)
     names = candidate_names(config.routers, pools=bool(found[0].pools), horizon=horizon, train=train)
-    plays = len({*names, CLAIRVOYANT}) * len({day.symbol for day in found}) * seeds * queue_plays(found, config)
+    plays = len({*names, CLAIRVOYANT}) * len({day.symbol for day in found}) * queue_plays(found, config)
     with show_progress(plays, "plays") as progress:
         result = run_backtest(
             market,
@@ -312,11 +323,11 @@ def _market_days(
     """Prepare the days of a market, with a progress bar."""
     from riskroute.core.instrument import load_instruments
     from riskroute.routing.fees import load_fees
-    from riskroute.study.markets import market_days
+    from riskroute.study.markets import SYNTHETIC_DAYS, market_days
 
     schedule = load_fees(fees) if fees is not None else None
     declared = load_instruments(instruments) if instruments is not None else None
-    with show_progress(days or 10, "days prepared") as progress:
+    with show_progress(days or SYNTHETIC_DAYS, "days prepared") as progress:
         return market_days(
             market,
             symbols=tuple(symbol or ()),
@@ -365,7 +376,7 @@ def _headroom(
     hours: options.Hours = None,
     quantity: Annotated[
         list[float] | None,
-        typer.Option("--shares", "--quantity", help="Order size; repeat for more; default: 10, 100, 1000 and 5000."),
+        typer.Option("--shares", "--quantity", help="Order size; repeat for more; default: 100 and 1000."),
     ] = None,
     horizon: Annotated[
         list[float] | None, typer.Option(help="Deadline in seconds; repeat for more; default: 0, 10, 60 and 300.")
@@ -373,11 +384,11 @@ def _headroom(
     risk: Annotated[
         list[str] | None,
         typer.Option(
-            help="Risk profile: cheapest, balanced, or kappa in bps per squared bp; repeat for more; default: "
-            "cheapest, balanced and 0.2."
+            help="Risk profile: cautious, balanced, cheapest, or kappa in bps per squared bp; repeat for more; "
+            "default: these three."
         ),
     ] = None,
-    orders: Annotated[int, typer.Option(help="Orders per day.")] = 200,
+    orders: Annotated[int, typer.Option(help="Orders per day.")] = 125,
     fees: options.Fees = None,
     instruments: options.Instruments = None,
     protection: options.Protection = None,
@@ -386,20 +397,28 @@ def _headroom(
     kept: options.Kept = Path("out/days"),
     json: Annotated[Path | None, typer.Option(help="Write the table to this .json file.")] = None,
 ) -> None:
-    """Bound the saving from learning: cost of the best fixed rule minus cost with perfect foresight.
+    """Divide the headroom of a market into what fixed plans save, what seeing the books adds, and foresight.
 
-    Perfect foresight includes future prices, so no router can save more.
+    Only the second part is what learning can save. It is estimated at most, with plans fitted on the judged days, and
+    with plans that were not fitted to the orders they are judged by.
     Example:
 
     riskroute headroom --market dark --quantity 1000 --horizon 0 --horizon 60
     """
     check_output_paths({"--json": json, "--kept": kept / "x"})
     require_market_command()
-    from riskroute.core.records import to_plain
     from riskroute.routers.risk import risk_profile
     from riskroute.simulation.backends import Backend
     from riskroute.study.config import BacktestConfig
-    from riskroute.study.headroom import HORIZONS, RISKS, SIZES, headroom_table, headroom_words, market_headroom
+    from riskroute.study.headroom import (
+        HEADROOM_LEGEND,
+        HORIZONS,
+        RISKS,
+        SIZES,
+        headroom_table,
+        headroom_words,
+        market_headroom,
+    )
     from riskroute.study.play import PlayCache
 
     sizes, waits = tuple(quantity or SIZES), tuple(horizon or HORIZONS)
@@ -421,9 +440,7 @@ def _headroom(
             )
     say(headroom_table(found).plain())
     say("")
-    say("Objectives in bps, fees included. Saved by looking: static minus the best rule that reads the books.")
-    say("Learning, at most: the best fixed rule minus perfect foresight. Estimated: volume beyond the recorded depth.")
-    for line in headroom_words(found):
+    for line in (*HEADROOM_LEGEND, *headroom_words(found)):
         say(line)
     if json is not None:
-        say(f"wrote {write_json(json, [to_plain(one) for one in found])}")
+        say(f"wrote {write_json(json, [one.to_json() for one in found])}")

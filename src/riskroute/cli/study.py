@@ -46,6 +46,7 @@ def _study(
         typer.Option(help="Deadline of every order in seconds, 0 is immediate; repeat for more; default: 60."),
     ] = None,
     risk: options.Risk = None,
+    benchmark: options.Benchmark = None,
     days: options.Days = None,
     train: Annotated[
         int | None, typer.Option(help="Days at the beginning used to train and choose a router; default: half.")
@@ -60,9 +61,9 @@ def _study(
             callback=options.judged_routers_option,
         ),
     ] = None,
-    orders: Annotated[int | None, typer.Option(help="Orders per day; default: 200.")] = None,
+    orders: Annotated[int | None, typer.Option(help="Orders per day; default: 125.")] = None,
     surface_orders: Annotated[
-        int | None, typer.Option(help="Orders per day for each dark-pool assumption, 0 for none; default: 200.")
+        int | None, typer.Option(help="Orders per day for each dark-pool assumption, 0 for none; default: 125.")
     ] = None,
     latency_ms: Annotated[
         float | None, typer.Option(help="One-way latency to a lit venue in milliseconds; default: 1.")
@@ -106,6 +107,7 @@ def _study(
         return
     require_market_command()
     from riskroute.simulation.backends import Backend
+    from riskroute.study.markets import SYNTHETIC_DAYS
     from riskroute.study.study import Study
 
     others = ("config", "backend", "workers", "address", "kept", "out", "json", "init")
@@ -121,7 +123,7 @@ def _study(
     study = Study(config, **{keys.get(name, name): value for name, value in given.items()})
     where = Backend(backend, workers, address)
     with resumable_output(f"finished plays are in {kept}; run the same command to resume"):
-        prepared = (study.config.days or 10) * max(len(study.config.symbols), 1)
+        prepared = (study.config.days or SYNTHETIC_DAYS) * max(len(study.config.symbols), 1)
         with show_progress(prepared, "days prepared") as progress:
             market_days = study.days(kept=kept, backend=where, progress=progress)
         with show_progress(study.max_plays(market_days), "plays") as progress:

@@ -170,7 +170,9 @@ def calibrate(
         except DataError as error:
             skipped[slot.name] = str(error)
     if not fits:
-        raise DataError(f"no venue has enough snapshots of {symbol} from {part.start} to {part.end}: {skipped}")
+        reasons = "; ".join(f"{name} {why}" for name, why in skipped.items())
+        when = f"from {part.start:%H:%M} to {part.end:%H:%M} {one.instrument.zone} on {one.date}"
+        raise DataError(f"no venue has enough snapshots of {symbol} {when}; choose other hours: {reasons}")
     config = {
         "version": __version__,
         "symbol": symbol,

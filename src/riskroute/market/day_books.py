@@ -26,6 +26,7 @@ from riskroute.core.errors import DataError, InputError
 from riskroute.core.text import one_line_text
 from riskroute.core.validation import exact_array, real_number, valid_list, whole_number
 from riskroute.market.clock import SECOND
+from riskroute.market.day_trades import DayTrades
 from riskroute.market.queue_fills import QueueEvents, QueueReplay
 from riskroute.market.queue_models import QueueTrades
 from riskroute.market.schema import LEVEL_FIELDS, schema_depth
@@ -168,6 +169,14 @@ class DayBooks:
         bids, asks = self.touches(times)
         return asks - bids
 
+    def mean_mids(self, begins: Stamps, ends: Stamps) -> Floats:
+        """Return the time-weighted average of the consolidated mid from each begin to its end, ``(n,)``.
+
+        Times at which a side is empty do not count; NaN if there are no others. If begin and end are equal, it is the
+        mid then.
+        """
+        return np.asarray(_mean_mids(self._arrays, begins, ends))
+
 
 @njit(cache=True)
 def _row_at(stamps: Stamps, first: int, last: int, time: int) -> int:
@@ -207,15 +216,60 @@ def _touches(day: _DayArrays, times: Stamps) -> tuple[Floats, Floats]:
     return bids, asks
 
 
+@njit(cache=True)
+def _mean_mids(day: _DayArrays, begins: Stamps, ends: Stamps) -> Floats:
+    venues, found = len(day.offsets) - 1, np.full(len(begins), np.nan)
+    rows, changes = np.zeros(venues, dtype=np.int64), np.zeros(venues, dtype=np.int64)
+    bids, asks = np.zeros(venues), np.zeros(venues)
+    for k in range(len(begins)):
+        for v in range(venues):
+            rows[v] = max(_row_at(day.stamps, day.offsets[v], day.offsets[v + 1], begins[k]), day.offsets[v] - 1)
+            bids[v], asks[v], changes[v] = _quote(day, v, rows[v], begins[k])
+        time, first, moved, known = begins[k], np.nan, 0.0, 0
+        while True:
+            bid, ask, until, changing = -np.inf, np.inf, ends[k], -1  # the quotes hold until the next change of one
+            for v in range(venues):
+                bid, ask = max(bid, bids[v]), min(ask, asks[v])
+                if changes[v] < until:
+                    until, changing = changes[v], v
+            if bid > -np.inf and ask < np.inf:
+                mid = (bid + ask) / 2
+                first = mid if known == 0 else first
+                moved += (mid - first) * (until - time)  # moves, not prices, so that less is lost to rounding
+                known += until - time
+            if changing < 0:
+                break
+            v, time = changing, until
+            while rows[v] + 1 < day.offsets[v + 1] and day.stamps[rows[v] + 1] <= time:
+                rows[v] += 1
+            bids[v], asks[v], changes[v] = _quote(day, v, rows[v], time)
+        found[k] = first + moved / known if known > 0 else first
+    return found
+
+
+@njit(cache=True)
+def _quote(day: _DayArrays, venue: int, row: int, time: int) -> tuple[float, float, int]:
+    """Return the best bid and ask of a venue (infinite if absent), and when another row or a stale one follows."""
+    bid, ask, change = -np.inf, np.inf, 2**62
+    if row + 1 < day.offsets[venue + 1]:
+        change = day.stamps[row + 1]
+    if row >= day.offsets[venue] and time - day.stamps[row] <= day.oldest:
+        change = min(change, day.stamps[row] + day.oldest + 1)
+        bid = day.bid_px[row, 0] if day.bid_sz[row, 0] > 0 else bid
+        ask = day.ask_px[row, 0] if day.ask_sz[row, 0] > 0 else ask
+    return bid, ask, change
+
+
 @dataclass(frozen=True, eq=False)
 class PreparedDayBooks:
-    """Books of a day, and the queues of the venues with events; ``queue`` is None without events."""
+    """Books of a day, the queues of the venues with events, and the public trades; None where there are none."""
 
     RECORD: ClassVar[str] = "day.json"
-    FORMAT: ClassVar[int] = 3
+    FORMAT: ClassVar[int] = 4
 
     books: DayBooks
     queue: QueueReplay | None = None
+    trades: DayTrades | None = None
 
     def write(self, folder: Path) -> Path:
         """Write the day under a temporary name and rename it, so that no process reads an incomplete day."""
@@ -233,6 +287,8 @@ class PreparedDayBooks:
         hidden = self.queue.hidden if self.queue else {}
         for venue, trades in hidden.items():
             np.save(beside / f"hidden_{venue}.npy", trades)
+        for name, column in self.trades._asdict().items() if self.trades else ():
+            np.save(beside / f"tape_{name}.npy", column)
         record = {
             "format": self.FORMAT,
             "venues": list(self.books.venues),
@@ -240,6 +296,7 @@ class PreparedDayBooks:
             "trades": [list(key) for key in matched],
             "estimated": list(self.queue.estimated) if self.queue else [],
             "hidden": list(hidden),
+            "tape": self.trades is not None,
             "pro_rata": self.queue.pro_rata if self.queue else [],
         }
         (beside / self.RECORD).write_text(json.dumps(record))
@@ -254,7 +311,10 @@ class PreparedDayBooks:
 
     @classmethod
     def record(cls, folder: Path) -> Any:
-        """Return the record of the day in a folder: venues, and ``estimated``, those without exact queue positions."""
+        """Return the record of the day in a folder: venues, and ``estimated``, those without exact queue positions.
+
+        ``tape`` is whether there are public trades.
+        """
         try:
             record = json.loads((folder / cls.RECORD).read_text())
             if record["format"] != cls.FORMAT:
@@ -284,10 +344,11 @@ class PreparedDayBooks:
             rules = [rule for _, rule in zip(books.venues, record["pro_rata"], strict=bool(flows or matched))]
             hidden = {int(venue): _mapped(folder / f"hidden_{venue}.npy") for venue in record["hidden"]}
             queue = QueueReplay.of_flows(books, flows, rules, hidden, matched) if flows or matched else None
+            tape = [_mapped(folder / f"tape_{name}.npy") for name in DayTrades._fields] if record["tape"] else None
         except (OSError, EOFError, ValueError, KeyError, TypeError) as error:
             text = one_line_text(error)
             raise DataError(f"{folder} must hold a day prepared for backtests: {text}") from error
-        return cls(books, queue)
+        return cls(books, queue, None if tape is None else DayTrades(*tape))
 
 
 def _mapped(path: Path) -> Any:

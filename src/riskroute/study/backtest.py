@@ -26,7 +26,17 @@ from riskroute.simulation.backends import Backend
 from riskroute.simulation.dark_market import DarkMarketPool
 from riskroute.study.candidates import CLAIRVOYANT, Candidate, candidate_names, check_candidates
 from riskroute.study.config import BacktestConfig
-from riskroute.study.costs import Interval, RouterCosts, VenueCosts, costs_by_router, costs_by_venue
+from riskroute.study.costs import (
+    BenchmarkCosts,
+    Interval,
+    RouterCosts,
+    VenueCosts,
+    benchmark_costs,
+    benchmark_costs_table,
+    benchmark_notes,
+    costs_by_router,
+    costs_by_venue,
+)
 from riskroute.study.day_tables import KEY, DayTables
 from riskroute.study.markets import MarketDay, estimated_queue_venues, market_days, market_days_zone
 from riskroute.study.play import PlayCache, PlayTask, check_playable_days, check_played_bound, play_routers
@@ -188,12 +198,15 @@ class BacktestResult:
             routers = costs_by_router(judged, children, fills)
             venues = costs_by_venue(judged, children, fills)
             texts += [f"{self._title}: orders of {self.size_text(size)}"]
+            stated = self.benchmark_costs(size)
+            texts += [benchmark_costs_table(stated).plain()]
             texts += [_router_details(routers, counted).plain(), _tercile_table(routers).plain()]
             texts += [
                 f"{one.router}, quantities in {counted}\n{venue_costs_table(venues, one.router).plain()}"
                 for one in routers
             ]
             plain[str(size)] = {"routers": to_plain(routers), "venues": to_plain(venues)}
+            plain[str(size)]["benchmarks"] = to_plain(stated)
             if (queues := self.comparisons[size].queues) is not None:
                 texts += [f"{queues.note}\n{_queue_table(queues).plain()}"]
                 plain[str(size)]["queues"] = to_plain(queues)
@@ -204,6 +217,11 @@ class BacktestResult:
             write_json(folder / "costs.json", found),
             write_whole(folder / "costs.txt", lambda beside: beside.write_text("\n\n".join(texts) + "\n")),
         ]
+
+    def benchmark_costs(self, size: float) -> tuple[BenchmarkCosts, ...]:
+        """Return the costs of the judged orders of one size against every price benchmark, by router."""
+        judged = self.tables.orders.filter(polars.col("judged") & (polars.col("quantity") == size))
+        return benchmark_costs(judged, self.tables.fills.join(judged.select(KEY), on=KEY, how="semi"))
 
     def to_json(self) -> dict[str, Any]:
         """Return the configuration, and the comparison and the verdict of each order size, as plain values."""
@@ -219,6 +237,7 @@ class BacktestResult:
         found = {
             str(size): to_plain(one)
             | {"quantity": size, "use": one.router_to_use, "verdict": backtest_verdict(one, synthetic=self.synthetic)}
+            | {"benchmarks": to_plain(self.benchmark_costs(size))}
             for size, one in self.comparisons.items()
         }
         return {"config": config, "synthetic": self.synthetic, "protection": self.protection, "comparisons": found}
@@ -237,11 +256,12 @@ class BacktestResult:
         for size, found in self.comparisons.items():
             if len(self.comparisons) > 1:
                 lines.append("")
+            stated = self.benchmark_costs(size)
             lines += [
                 f"{found.orders:,} judged orders of {self.size_text(size)}, {self.config.horizon:g} s each",
                 *(f"{self.footprint(size)} (medians)", "", found.table().plain(), ""),
                 *found.legend,
-                f"difference: against {found.bar}, paired by order, with a 95 % confidence interval over time blocks",
+                *("", benchmark_costs_table(stated).plain(), "", *benchmark_notes(stated)),
                 backtest_verdict(found, synthetic=self.synthetic),
             ]
         return "\n".join(lines)
@@ -275,7 +295,7 @@ class BacktestResult:
     def left_out(self) -> int:
         """Number of orders that were skipped because no venue had a bid or no venue had an ask."""
         one = self.candidates[0].label
-        played = self.tables.orders.filter((polars.col("router") == one) & (polars.col("seed") == self.config.seed))
+        played = self.tables.orders.filter(polars.col("router") == one)
         return len(self.days) * self.config.orders - played.height
 
     @property
@@ -310,11 +330,13 @@ def run_backtest(
     finished: Callable[[PlayTask], None] | None = None,
     candidates: Sequence[Candidate] | None = None,
     bounds: bool = True,
+    joint: bool = True,
 ) -> BacktestResult:
     """Play routers on the days of a market and compare the costs of their orders.
 
     Plays in ``cache`` are reused. Default of ``candidates``: the routers of the configuration, fitted on the training
     days if needed. If queue positions are estimates, ``bounds`` plays the pessimistic and the optimistic model too.
+    ``joint`` is that of `RouterComparison`.
     """
     check_playable_days(days, config)
     pools = bool(days[0].pools)
@@ -334,6 +356,7 @@ def run_backtest(
             bounding = play_routers(candidates, days, world, backend=backend, cache=cache, finished=finished)
             extremes[name] = bounding.orders
     feedback = {candidate.label: candidate.make().feedback for candidate in candidates}
+    resting = config.horizon == 0 or limit_orders_play(days, config)
     found = {}
     for size in dict.fromkeys(config.quantities):
         orders = tables.orders.filter(polars.col("quantity") == size)
@@ -348,9 +371,24 @@ def run_backtest(
             costs = (mean_costs(extremes[name], size, impact=config.stress.impact) for name in QUEUE_BOUNDS)
             queues = QueueEstimate(estimated_queue_venues(days), str(config.queue_model), *costs)
         found[size] = compare_routers(
-            mine, bar, feedback, risk=config.risk, impact=config.stress.impact, seed=config.seed, queues=queues
+            mine,
+            bar,
+            feedback,
+            risk=config.risk,
+            impact=config.stress.impact,
+            seed=config.seed,
+            queues=queues,
+            joint=joint,
+            resting=resting,
+            benchmark=config.benchmark,
         )
     return BacktestResult(market, tuple(days), config, tuple(candidates), found, tables)
+
+
+def limit_orders_play(days: Sequence[MarketDay], config: BacktestConfig) -> bool:
+    """Return whether limit orders can be played on any day: trades must tell when they fill."""
+    queues = (day.load().queue for day in days)
+    return any(queue is not None and (queue.flows or (queue.matched and config.queue_model)) for queue in queues)
 
 
 def queue_plays(days: Sequence[MarketDay], config: BacktestConfig) -> int:

@@ -33,7 +33,8 @@ class Candidate:
     """A router to play, given by name and parameters or as an object in its starting state, with its label in tables.
 
     For a router from a file (``FILE.py:CLASS``), ``source`` is the text of the file. Other processes and machines
-    therefore play the same code, and an edited file invalidates cached results.
+    therefore play the same code, and an edited file invalidates cached results. ``held_out`` has a fitted router again,
+    fitted without each fold of the training orders, on which it can be scored.
     """
 
     label: str
@@ -41,6 +42,7 @@ class Candidate:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     begins_as: Router | None = None
     source: str = ""
+    held_out: tuple[Candidate, ...] = ()
 
     def make(self) -> Router:
         """Return a new router in its starting state."""

@@ -29,9 +29,15 @@ from riskroute.simulation.backends import Backend
 from riskroute.simulation.play_day import PlayableDay
 from riskroute.study import stresses
 from riskroute.study.backtest import BacktestResult, run_backtest
-from riskroute.study.candidates import CLAIRVOYANT, FITTED, Candidate, candidate_names
+from riskroute.study.candidates import FITTED, Candidate, candidate_names
 from riskroute.study.config import BacktestConfig, StressConfig, StudyConfig
-from riskroute.study.costs import VenueCosts, costs_by_venue, objective_cost, order_costs_bps, with_terciles
+from riskroute.study.costs import (
+    BenchmarkCosts,
+    VenueCosts,
+    costs_by_venue,
+    order_costs_bps,
+    with_terciles,
+)
 from riskroute.study.day_tables import KEY, DayTables, notional
 from riskroute.study.examples import OrderExample, order_examples
 from riskroute.study.markets import MarketDay, market_days_zone
@@ -44,9 +50,16 @@ from riskroute.study.play import (
     play_tasks,
     training_days,
 )
-from riskroute.study.router_comparison import ORDER, ROUNDING, RouterComparison
-from riskroute.study.static_fit import static_fit_candidate
-from riskroute.study.statistics import PairedDifference, bootstrap_difference, time_block_numbers
+from riskroute.study.router_comparison import (
+    NO_VERDICT,
+    ORDER,
+    ROUNDING,
+    RouterComparison,
+    choose_router,
+    training_objectives,
+)
+from riskroute.study.static_fit import held_out_orders, static_fit_candidate
+from riskroute.study.statistics import PairedDifference, bootstrap_difference, resampling_units
 
 _TERCILE_MEASURES = ("spread", "volatility", "depth")
 _SPREADS = ("narrow", "middle", "wide")
@@ -58,7 +71,7 @@ SURFACE_POINTS = len(_PRESENCE) * len(_ADVERSE)
 
 @dataclass(frozen=True)
 class CaseEstimate:
-    """A mean with its 95 % confidence interval over time blocks; the ends are None with one block."""
+    """A mean with its 95 % confidence interval over days or time blocks; the ends are None with one block."""
 
     mean: float
     low: float | None
@@ -97,7 +110,8 @@ class CaseSaving:
     """Saving of one router against another on the test days; negative if it costs more.
 
     The other amounts are in the quote currency, None for orders in several currencies; ``amount_per_day`` is for the
-    mean number of orders per test day. ``detectable_bps`` is the minimum saving that is detected with 80 % power.
+    mean number of orders per test day. ``detectable_bps`` is the minimum saving that is detected with 80 % power,
+    ``p_value`` that of no saving.
     """
 
     router: str
@@ -107,6 +121,7 @@ class CaseSaving:
     amount_per_day: CaseEstimate | None
     detectable_bps: float | None
     amount_per_1000_orders: CaseEstimate | None = None
+    p_value: float | None = None
 
 
 @dataclass(frozen=True)
@@ -255,7 +270,7 @@ class StudyCase:
     - ``depth_fraction``, ``volume_fraction``: median order size over displayed depth, and over the volume of a time
       block if that is known.
     - ``training_objective_bps``: objective of every router on the training days: mean cost plus the charge for
-      unforeseen variance.
+      unforeseen variance. Fitted routers are scored on orders that they were not fitted to.
     - ``chosen``: the router with the lowest objective on the training days; the benchmark rule in a tie.
     - ``use``: the chosen router if the test days confirm it, else the benchmark rule.
     - ``reason``: key of `riskroute.study.router_comparison.REASONS`.
@@ -276,8 +291,11 @@ class StudyCase:
     - ``verdict``: whether the data allow a verdict; if not, ``use`` is the benchmark rule, not a recommendation.
     - ``estimated_share``: fraction of the volume at estimated prices, of the chosen router or the benchmark rule,
       whichever is larger.
+    - ``further_days``, ``further_orders``: how many more would be enough for a verdict on the chosen router; see
+      `RouterComparison.further_days`.
     - ``instruments``: the instruments of the symbols.
     - ``currency``: quote currency of all amounts; empty if there are several.
+    - ``benchmarks``: costs of all routers against every price benchmark, and their spreads, on the test days.
     """
 
     quantity: int | float
@@ -309,8 +327,11 @@ class StudyCase:
     zone: str = ""
     verdict: bool = True
     estimated_share: float = 0.0
+    further_days: int = 0
+    further_orders: int = 0
     instruments: tuple[Instrument, ...] = (SHARES,)
     currency: str = SHARES.currency
+    benchmarks: tuple[BenchmarkCosts, ...] = ()
 
     @property
     def size(self) -> str:
@@ -341,14 +362,15 @@ def play_case(
         if name in FITTED:
             finished(f"fit {name}")
     result = run_backtest(
-        config.market, days, asked, backend=backend, cache=cache, finished=played, candidates=candidates
+        config.market, days, asked, backend=backend, cache=cache, finished=played, candidates=candidates, joint=False
     )
     found, orders = result.comparison, result.tables.orders
-    objectives = _training_objectives(orders, config.risk.kappa)
-    chosen = _choose_router(objectives, found.bar)
+    training = held_out_orders(candidates, orders, days, asked, backend=backend, cache=cache)
+    objectives = training_objectives(training, config.risk.kappa)
+    chosen = choose_router(objectives, found.bar)
     reason = found.choice_reason(chosen)
     use = chosen if reason == "beats" else found.bar
-    states = _order_states(orders, days, asked)
+    states = order_states(orders, days, asked)
     by_state = () if chosen == found.bar else _differences_by_state(orders, states, chosen, found.bar, seed=config.seed)
     paired = found.routers[chosen].paired
     saving = None if paired is None else _saving_of(orders, chosen, found.bar, seed=config.seed, paired=paired)
@@ -363,13 +385,13 @@ def play_case(
     currencies = {one.currency for one in instruments}
     shown = [one.label for one in pair] if pair else [chosen]
     looked = "static" in found.routers
-    training, test = _day_counts(days, config)
+    training_count, test_count = _day_counts(days, config)
     depth, volume = result.footprint_fractions()
     return StudyCase(
         quantity=size,
         horizon=horizon,
-        training_days=training,
-        test_days=test,
+        training_days=training_count,
+        test_days=test_count,
         price=float(orders.filter("judged")["mid"].to_numpy().mean()) if len(instruments) == 1 else None,
         depth_fraction=depth,
         volume_fraction=volume,
@@ -393,37 +415,14 @@ def play_case(
         examples=order_examples(result.tables, days, asked, chosen, shown[1] if pair else None),
         stresses=stressed,
         zone=market_days_zone(days),
-        verdict=reason != "estimated",
+        verdict=reason not in NO_VERDICT,
         estimated_share=max(found.routers[name].estimated_share for name in (chosen, found.bar)),
+        further_days=found.further_days(chosen),
+        further_orders=found.further_orders(chosen),
         instruments=instruments,
         currency=currencies.pop() if len(currencies) == 1 else "",
+        benchmarks=result.benchmark_costs(size),
     )
-
-
-def _training_objectives(orders: polars.DataFrame, kappa: float) -> dict[str, float]:
-    """Return the objective of every router but the clairvoyant on the training orders, in basis points.
-
-    Learning routers pay for exploration there; routers fitted on these days look slightly better than they are.
-    """
-    training = orders.filter(~polars.col("judged"))
-    names = training["router"].unique(maintain_order=True).to_list()
-    return {
-        name: objective_cost(training.filter(polars.col("router") == name), kappa)
-        for name in names
-        if name != CLAIRVOYANT
-    }
-
-
-def _choose_router(objectives: dict[str, float], bar: str) -> str:
-    """Return the router with the lowest objective; the benchmark rule ``bar`` unless another is lower.
-
-    Examples
-    --------
-    >>> _choose_router({"sweep": 1.0, "contextual": 0.8}, "sweep"), _choose_router({"sweep": 1.0, "x": 1.0}, "sweep")
-    ('contextual', 'sweep')
-    """
-    best = min(objectives, key=lambda name: objectives[name])
-    return best if objectives[best] < objectives[bar] - ROUNDING else bar
 
 
 def _shown_pair(result: BacktestResult, chosen: str) -> tuple[Candidate, Candidate] | None:
@@ -463,14 +462,15 @@ def _paired_orders(orders: polars.DataFrame, router: str, against: str) -> polar
     )
 
 
-def _difference(values: Vector, blocks: Integers, seed: int, *names: object) -> PairedDifference:
-    """Return the mean with its confidence interval; ``names`` identify its random stream."""
+def _difference(values: polars.Series, orders: polars.DataFrame, seed: int, *names: object) -> PairedDifference:
+    """Return the mean over orders with its confidence interval; ``names`` identify its random stream."""
     rng = np.random.default_rng(seed_stream(seed, "desk", *map(str, names)))
-    return bootstrap_difference(values, blocks, rng).paired("")
+    units, unit = resampling_units(orders)
+    return bootstrap_difference(values.to_numpy(), units, rng, unit=unit).paired("")
 
 
-def _estimate(values: Vector, blocks: Integers, seed: int, *names: object) -> CaseEstimate:
-    found = _difference(values, blocks, seed, *names)
+def _estimate(values: polars.Series, orders: polars.DataFrame, seed: int, *names: object) -> CaseEstimate:
+    found = _difference(values, orders, seed, *names)
     return CaseEstimate(found.difference_bps, found.low, found.high)
 
 
@@ -479,11 +479,11 @@ def _saving_of(
 ) -> CaseSaving:
     """Return the saving of a router against another; ``paired`` is the difference in basis points if already known."""
     gaps = _paired_orders(orders, router, against)
-    blocks, days = time_block_numbers(gaps), gaps.select(polars.struct("symbol", "day").n_unique()).item()
-    paired = paired or _difference(gaps["bps"].to_numpy(), blocks, seed, router, against, "bps")
+    days = gaps.select(polars.struct("symbol", "day").n_unique()).item()
+    paired = paired or _difference(gaps["bps"], gaps, seed, router, against, "bps")
     each = None
     if orders["currency"].n_unique() == 1:
-        each = _estimate(gaps["amount"].to_numpy(), blocks, seed, router, against, "dollars").negated
+        each = _estimate(gaps["amount"], gaps, seed, router, against, "dollars").negated
     return CaseSaving(
         router,
         against,
@@ -492,10 +492,11 @@ def _saving_of(
         amount_per_day=each and each.times(gaps.height / days),
         detectable_bps=paired.detectable_bps,
         amount_per_1000_orders=each and each.times(1000),
+        p_value=paired.p_value,
     )
 
 
-def _order_states(orders: polars.DataFrame, days: Sequence[MarketDay], config: BacktestConfig) -> polars.DataFrame:
+def order_states(orders: polars.DataFrame, days: Sequence[MarketDay], config: BacktestConfig) -> polars.DataFrame:
     """Return the measures of `CaseStateDifference` at the arrival of every judged order, one row each."""
     plain = orders.filter(polars.col("judged")).unique(ORDER, keep="first", maintain_order=True).sort(ORDER)
     table = plain.select(
@@ -540,7 +541,8 @@ def _imbalance(day: PlayableDay, time: int, sign: int) -> float:
     return MarketFeatures.of(Context("order", SIDES[0] if sign > 0 else SIDES[1], 1, books), 0.0).imbalance
 
 
-def _imbalance_state() -> polars.Expr:
+def imbalance_state() -> polars.Expr:
+    """Return an expression for the state of the imbalance, as in `CaseRoutingRow`."""
     towards, away = map(polars.lit, _IMBALANCES)
     return polars.when(polars.col("imbalance") > 0).then(away).otherwise(towards)
 
@@ -554,7 +556,7 @@ def _differences_by_state(
     zones = gaps["zone"].unique(maintain_order=True).to_list()
     place = polars.col("zone").replace_strict({zone: zone_label(zone) for zone in zones}, return_dtype=polars.String)
     hour = polars.format("{}:00 to {}:00 {}", "hour", polars.col("hour") + 1, place)
-    plain = {"symbol": polars.col("symbol"), "side": side, "hour": hour, "imbalance": _imbalance_state()}
+    plain = {"symbol": polars.col("symbol"), "side": side, "hour": hour, "imbalance": imbalance_state()}
     tables = {
         name: gaps.sort(name, maintain_order=True).with_columns(state=state)
         for name, state in plain.items()
@@ -569,9 +571,7 @@ def _differences_by_state(
             mine = some.sort(ORDER)
             values = mine[measure].to_numpy() if measure in _TERCILE_MEASURES else None
             least, most = (None, None) if values is None else (float(values.min()), float(values.max()))
-            difference = _estimate(
-                mine["bps"].to_numpy(), time_block_numbers(mine), seed, router, against, measure, str(state)
-            )
+            difference = _estimate(mine["bps"], mine, seed, router, against, measure, str(state))
             found.append(CaseStateDifference(measure, str(state), least, most, mine.height, difference))
     return tuple(found)
 
@@ -592,9 +592,7 @@ def _learning_cost(orders: polars.DataFrame, router: str, *, seed: int) -> CaseL
     first = polars.col("day") == polars.col("day").min().over("symbol")
     parts = [per_order.filter(first), per_order.filter(~first)]
     found = [
-        _estimate(part["spent"].to_numpy(), time_block_numbers(part), seed, router, "learning", when)
-        if part.height
-        else None
+        _estimate(part["spent"], part, seed, router, "learning", when) if part.height else None
         for when, part in zip(("first", "later"), parts, strict=True)
     ]
     return None if found[0] is None else CaseLearningCost(found[0], found[1])
@@ -612,7 +610,7 @@ def _hour_costs(
         mine = table.filter(polars.col("router") == router)
         for hour in sorted(mine["hour"].unique()):
             some = mine.filter(polars.col("hour") == hour)
-            cost = _estimate(some["cost_bps"].to_numpy(), time_block_numbers(some), seed, router, "hour", hour)
+            cost = _estimate(some["cost_bps"], some, seed, router, "hour", hour)
             found.append(_HourCost(router, int(hour), some.height, cost))
     return tuple(found)
 
@@ -651,17 +649,21 @@ def _by_number(orders: polars.DataFrame, router: str, against: str) -> polars.Da
     """Return one row per order number within a symbol: ``gap``, ``spent`` (NaN if unknown) and ``test``."""
     spent = 1e4 * polars.col("exploration") / notional()
     both = orders.filter(polars.col("router").is_in([router, against])).with_columns(spent=spent.fill_nan(None))
-    means = order_costs_bps(both).group_by("router", *ORDER).agg(polars.col("cost_bps", "spent").mean(), test="judged")
+    means = (
+        order_costs_bps(both)
+        .group_by("router", *ORDER, maintain_order=True)
+        .agg(polars.col("cost_bps", "spent").mean(), test="judged")
+    )
     one, other = (means.filter(polars.col("router") == name).drop("router") for name in (router, against))
     gap = polars.col("cost_bps") - polars.col("cost_bps_other")
     return (
-        one.join(other.select(*ORDER, "cost_bps"), on=ORDER, suffix="_other")
+        one.join(other.select(*ORDER, "cost_bps"), on=ORDER, suffix="_other", maintain_order="left")
         .with_columns(
-            place=polars.struct("day", "number").rank("ordinal").over("symbol"),
+            place=polars.struct("day", "number").rank("ordinal").over("symbol", "seed"),
             gap=polars.when(gap.abs() < ROUNDING).then(0.0).otherwise(gap),
             test=polars.col("test").list.all(),
         )
-        .group_by("place")
+        .group_by("place", maintain_order=True)
         .agg(polars.col("gap", "spent").mean(), polars.col("test").all())
         .sort("place")
         .with_columns(polars.col("spent").fill_null(math.nan))
@@ -682,7 +684,7 @@ def _mean(values: Vector) -> float | None:
 
 def _routing_rows(tables: DayTables, states: polars.DataFrame, router: str) -> tuple[CaseRoutingRow, ...]:
     """Return where a router sent its orders on the test days, by tercile of the spread and sign of the imbalance."""
-    state = with_terciles(states, "spread", _SPREADS).select(*ORDER, spread="state", imbalance=_imbalance_state())
+    state = with_terciles(states, "spread", _SPREADS).select(*ORDER, spread="state", imbalance=imbalance_state())
     by = ["spread", "imbalance"]
     counts = {(spread, one): count for spread, one, count in state.group_by(by).len().iter_rows()}
     mine = tables.children.filter((polars.col("router") == router) & (polars.col("sent") > 0)).join(state, on=ORDER)
@@ -730,7 +732,7 @@ def _stress_savings(
             order_costs_bps(pressed.filter(polars.col("judged"))).group_by("router").agg(polars.col("cost_bps").mean())
         )
         means = dict(costs.iter_rows())
-        judged = judged or int(orders["judged"].sum()) // (2 * config.seeds)
+        judged = judged or int(orders["judged"].sum()) // 2
         found.append(_StressSaving(name, means[router], means[against], saving.bps, _estimated_share(orders)))
     return CaseStressTable(router, against, judged, tuple(found))
 
@@ -756,7 +758,7 @@ def _dark_surface(
     points, orders = [], 0
     for world, some in zip(worlds, tasks, strict=True):
         played = DayTables.together([next(tables) for _ in some]).orders
-        orders = int(played["judged"].sum()) // (2 * config.seeds)
+        orders = int(played["judged"].sum()) // 2
         saved = _saving_of(played, router, against, seed=config.seed)
         points.append(_SurfacePoint(world.presence, world.adverse, saved.bps, _estimated_share(played)))
     return CaseDarkSurface(router, against, orders, tuple(points))

@@ -38,6 +38,7 @@ from riskroute.routers.risk import BALANCED, RiskProfile, risk_profile
 from riskroute.simulation.dark_market import LEAK
 from riskroute.simulation.exchange import ExchangeLatency
 from riskroute.study.candidates import CLAIRVOYANT, canonical_candidate_name
+from riskroute.study.day_tables import PRICE_BENCHMARKS
 
 _EXACT = "exact"  # queue positions from order ids only
 
@@ -74,7 +75,7 @@ class BacktestConfig:
     - ``quantities``: order sizes as natural quantities, such as 1000 shares or 0.25 BTC, used in rotation.
     - ``side``: ``buy``, ``sell``, or ``both`` alternating.
     - ``lot``: lot size of child orders, a natural quantity. Default: that of the instrument.
-    - ``orders``: orders per day.
+    - ``orders``: orders per day, over all seeds.
     - ``horizon``: deadline of every order, seconds.
     - ``risk``: risk profile, its name (``cautious``, ``balanced`` or ``cheapest``), or kappa: basis points charged per
       squared basis point of variance of the unforeseen cost.
@@ -85,7 +86,8 @@ class BacktestConfig:
     - ``train``: number of training days at the beginning, on which routers are not judged. Default: half of the
       days; a single day is halved.
     - ``latency_ms``, ``dark_latency_ms``: latency in milliseconds to a lit venue, and to a pool and back.
-    - ``seeds``: number of repetitions with different random numbers for dark pools and routers.
+    - ``seeds``: number of draws of arrival times; the orders of a day are divided among them. Each seed also has its
+      own luck in dark pools and its own router, which learns from the orders of its seed.
     - ``seed``: the first seed.
     - ``block_minutes``: length of the time blocks of the bootstrap.
     - ``stress``: stress conditions.
@@ -93,12 +95,13 @@ class BacktestConfig:
       which is ``reg-nms`` for synthetic days and US equities.
     - ``queue``: model of queue positions at venues whose trades have no order ids, one of `QUEUE_MODELS`; with
       ``exact`` these venues take no limit orders. Default: `DEFAULT_QUEUE_MODEL`. Order ids give exact positions.
+    - ``benchmark``: the price against which costs are stated, one of `PRICE_BENCHMARKS`.
     """
 
     quantities: tuple[int | float, ...] = (1000,)
     side: str = parameter("both", one_of, choices=("both", *SIDES))
     lot: float | None = parameter(None, real_number, above=0)
-    orders: int = parameter(200, whole_number, maximum=10**6)
+    orders: int = parameter(125, whole_number, maximum=10**6)
     horizon: float = parameter(0.0, real_number, minimum=0, maximum=3600)
     risk: RiskProfile = parameter(BALANCED, risk_profile)
     routers: tuple[str, ...] = ()
@@ -106,12 +109,13 @@ class BacktestConfig:
     train: int | None = parameter(None, whole_number, minimum=0)
     latency_ms: float = parameter(1.0, real_number, minimum=0, maximum=60_000)
     dark_latency_ms: float = parameter(5.0, real_number, minimum=0, maximum=60_000)
-    seeds: int = parameter(1, whole_number, maximum=1000)
+    seeds: int = parameter(5, whole_number, maximum=1000)
     seed: int = parameter(0, whole_number, minimum=0, maximum=2**31 - 1)
     block_minutes: float = parameter(10.0, real_number, above=0, maximum=1440)
     stress: StressConfig = field(default_factory=StressConfig)
     protection: str | None = parameter(None, one_of, choices=PROTECTIONS)
     queue: str | None = parameter(None, one_of, choices=(_EXACT, *QUEUE_MODELS))
+    benchmark: str = parameter("arrival", one_of, choices=tuple(PRICE_BENCHMARKS))
 
     def __post_init__(self) -> None:
         for name, value in ({"quantities": _quantities(self.quantities)} | validated_parameters(self)).items():
@@ -154,7 +158,7 @@ class StudyConfig:
     - ``symbols``: symbols. Default: the first of a synthetic market, all of a folder.
     - ``quantities``: order sizes; each has its own answer.
     - ``horizons``: deadlines in seconds, 0 for immediate execution; each has its own answer.
-    - ``days``: number of days. Default: all days of a folder, ten synthetic ones.
+    - ``days``: number of days. Default: all days of a folder, 16 synthetic ones.
     - ``train``: number of training days at the beginning, on which routers learn and one is chosen. Default: half of
       the days; a single day is halved.
     - ``routers``: routers to compare with the benchmark rules.
@@ -174,17 +178,18 @@ class StudyConfig:
     days: int | None = parameter(None, whole_number, maximum=10_000)
     train: int | None = None
     routers: tuple[str, ...] = ("spray", "primary", "static", "static+sweep", "contextual")
-    orders: int = 200
+    orders: int = 125
     hours: str | None = None
     latency_ms: float = 1.0
     dark_latency_ms: float = 5.0
-    seeds: int = 1
+    seeds: int = 5
     seed: int = 0
     block_minutes: float = 10.0
-    surface_orders: int = parameter(200, whole_number, minimum=0, maximum=10**6)
+    surface_orders: int = parameter(125, whole_number, minimum=0, maximum=10**6)
     stresses: bool = False
     protection: str | None = None
     queue: str | None = None
+    benchmark: str = "arrival"
 
     def __post_init__(self) -> None:
         store = partial(object.__setattr__, self)

@@ -17,9 +17,10 @@ import polars as pl
 
 from riskroute.core.arrays import Floats
 from riskroute.core.seeding import seed_stream, seeded_generator
+from riskroute.core.text import TextTable, fixed_text
 from riskroute.market.clock import SECOND
 from riskroute.market.fitting import bootstrap_fit_buckets
-from riskroute.study.day_tables import KEY, MARKOUTS, notional
+from riskroute.study.day_tables import KEY, MARKOUTS, PRICE_BENCHMARKS, cost_against, notional
 from riskroute.study.statistics import expected_shortfall, plain_quantile
 
 _BPS = 1e4
@@ -29,6 +30,7 @@ DARK, PASSIVE, TAKING = (
     ("take", "sweep"),
 )  # kinds of child orders
 TERCILES = ("low", "middle", "high")
+REALISED = 10  # seconds after a fill at which its realised spread is measured; one of `MARKOUTS`
 _QUANTITY = pl.col("quantity")
 
 
@@ -89,6 +91,21 @@ def order_costs_bps(orders: pl.DataFrame, impact: float = 0.0) -> pl.DataFrame:
     return orders.with_columns(cost_bps=pressed * scale, unforeseen_bps=(pl.col("cost") - pl.col("foreseen")) * scale)
 
 
+def order_objectives(orders: pl.DataFrame, kappa: float, impact: float = 0.0) -> pl.DataFrame:
+    """Add ``cost_bps``, ``unforeseen_bps`` and ``objective_bps``, whose mean over the orders is `objective_cost`.
+
+    Examples
+    --------
+    >>> rows = {"quantity": 100, "mid": 10.0, "multiplier": 1.0, "cost": [0.1, 0.3], "foreseen": 0.2, "impact": 0.0}
+    >>> order_objectives(pl.DataFrame(rows), 0.05)["objective_bps"].round(9).to_list()
+    [1.1, 3.1]
+    """
+    gap = pl.col("unforeseen_bps") - pl.col("unforeseen_bps").mean().over("quantity")
+    count = pl.len().over("quantity")
+    charge = pl.when(count > 1).then(kappa * gap**2 * count / (count - 1)).otherwise(0.0)
+    return order_costs_bps(orders, impact).with_columns(objective_bps=pl.col("cost_bps") + charge)
+
+
 def objective_cost(orders: pl.DataFrame, kappa: float, impact: float = 0.0) -> float:
     """Return the mean cost plus ``kappa`` times the variance of the unforeseen cost, in basis points.
 
@@ -132,6 +149,10 @@ def _mid_markout(seconds: int) -> pl.Expr:
 def _effective_spread() -> pl.Expr:
     """Return the effective spread ``2 s (p - m[t]) / m0`` of a fill, against the mid as of the fill."""
     return 2 * _signed_bps(pl.col("price"), pl.col("mid"))
+
+
+def _spreads() -> dict[str, pl.Expr]:
+    return {"effective_spread_bps": _effective_spread(), "realised_spread_bps": -2 * _markout(REALISED)}
 
 
 def _half_spread() -> pl.Expr:
@@ -207,7 +228,7 @@ class RouterCosts:
     Costs are means over orders; spreads, markouts and times are means and quantiles over quantity. Seeds, symbols and
     days are pooled. Every measure has its label and unit; these need a definition:
 
-    - ``cost_bps``: mean of ``cost / (S m0)``, fees included.
+    - ``cost_bps``: mean of ``cost / (S m0)``, fees included; the cost is stated against the price benchmark.
     - ``slippage_bps``: arrival slippage without fees: mean of ``sum(q s (p - m0)) / (sum(q) m0)``.
     - ``fees_bps``: mean of ``fees / (S m0)``; rebates are negative.
     - ``shortfall_bps``: implementation shortfall: mean of ``[sum_on_time(q s (p - m0)) + L (s (m[H] - m0) + spread[H] /
@@ -217,6 +238,7 @@ class RouterCosts:
     - ``opportunity_bps``: opportunity cost: mean of the second term alone, ``L (s (m[H] - m0) + spread[H] / 2) / (S
       m0)``.
     - ``effective_spread_bps``: ``2 s (p - m[t]) / m0``, over filled quantity.
+    - ``realised_spread_bps``: ``2 s (p - m[t+10]) / m0``, over filled quantity: against the mid ten seconds later.
     - ``quoted_spread_bps``: ``(ask - bid) / m0`` at the decision, the best of all venues, over quantity ordered;
       negative where the books of two venues cross.
     - ``spread_ratio``: effective over quoted spread: 1 pays the whole spread.
@@ -262,6 +284,7 @@ class RouterCosts:
     es95_bps: float = _measure("expected shortfall 5 %", "bps")
     worst_bps: float = _measure("mean of the worst 1 %", "bps")
     effective_spread_bps: float | None = _measure("effective spread", "bps")
+    realised_spread_bps: float | None = _measure(f"realised spread, {REALISED} s", "bps")
     quoted_spread_bps: float | None = _measure("quoted spread", "bps")
     spread_ratio: float | None = _measure("effective / quoted", "", digits=2)
     improvement_bps: float | None = _measure("price improvement", "bps")
@@ -294,6 +317,28 @@ class RouterCosts:
     decision_us: float | None = _measure("time to decide, mean", "µs")
     decision_99_us: float | None = _measure("time to decide, 99 %", "µs")
     zone: str = ""
+
+
+@dataclass(frozen=True)
+class BenchmarkCosts:
+    """Mean cost of the orders of one router against every price benchmark, and the spreads that its fills paid.
+
+    - ``arrival_bps``, ``touch_bps``, ``vwap_bps``, ``twap_bps``: mean over orders of ``[sum(q s (p - B)) + fees] / (S
+      m0)``, against the mid at arrival, the far touch at arrival, and VWAP and TWAP from arrival to the horizon.
+      ``vwap_bps`` is None unless all days have public trades.
+    - ``effective_spread_bps``, ``realised_spread_bps``: as in `RouterCosts`.
+    - ``untraded_share``: fraction of the orders with a horizon until which no public trade occurs, so that the arrival
+      mid is their VWAP; None without public trades.
+    """
+
+    router: str
+    arrival_bps: float
+    touch_bps: float
+    vwap_bps: float | None
+    twap_bps: float
+    effective_spread_bps: float | None
+    realised_spread_bps: float | None
+    untraded_share: float | None
 
 
 @dataclass(frozen=True)
@@ -387,6 +432,49 @@ def _nulls(table: pl.DataFrame) -> pl.DataFrame:
     return table.with_columns(pl.when(pl.col(name).is_finite()).then(name).alias(name) for name in real)
 
 
+def order_benchmark_costs(orders: pl.DataFrame, fills: pl.DataFrame) -> pl.DataFrame:
+    """Return the measures of `BenchmarkCosts` of every order, with the columns of its key."""
+    tables = _cost_inputs(orders, fills.clear(), fills)
+    costs = {f"{name}_bps": cost_against(name) * _BPS / notional() for name in PRICE_BENCHMARKS}
+    untraded = ((pl.col("traded") == 0) & (pl.col("horizon") > 0)).cast(pl.Float64)
+    found = _nulls(orders.select(*KEY, **costs, untraded_share=pl.when(pl.col("traded").is_finite()).then(untraded)))
+    return found.join(_weighted_means(tables.fills, KEY, "quantity", _spreads()), on=KEY, how="left")
+
+
+def benchmark_costs(orders: pl.DataFrame, fills: pl.DataFrame) -> tuple[BenchmarkCosts, ...]:
+    """Return the costs of each router against every price benchmark, in the order of first appearance."""
+    tables = _cost_inputs(orders, fills.clear(), fills)
+    means = [pl.col(f"{name}_bps") for name in PRICE_BENCHMARKS] + [pl.col("untraded_share")]
+    found = (
+        order_benchmark_costs(orders, fills.clear())
+        .group_by("router", maintain_order=True)
+        .agg(pl.when(one.null_count() == 0).then(one.mean()) for one in means)
+        .join(_weighted_means(tables.fills, ("router",), "quantity", _spreads()), on="router", how="left")
+    )
+    return tuple(BenchmarkCosts(**row) for row in found.to_dicts())
+
+
+def benchmark_costs_table(costs: Sequence[BenchmarkCosts]) -> TextTable:
+    """Return the costs against every price benchmark, and the spreads: one row per router, in basis points."""
+    header = ["router", *PRICE_BENCHMARKS, "effective spread", f"realised spread, {REALISED} s"]
+    names = [f"{name}_bps" for name in (*PRICE_BENCHMARKS, "effective_spread", "realised_spread")]
+    return TextTable(header, [[one.router, *(fixed_text(getattr(one, name), 3) for name in names)] for one in costs])
+
+
+def benchmark_notes(costs: Sequence[BenchmarkCosts]) -> tuple[str, ...]:
+    """Return the meaning of the columns of `benchmark_costs_table`, and what is missing."""
+    if not costs:
+        return ()
+    names = ", ".join(f"{name}: {text}" for name, text in PRICE_BENCHMARKS.items())
+    notes = [f"cost against {names}; spreads are without fees"]
+    share = costs[0].untraded_share
+    if costs[0].vwap_bps is None:
+        notes.append("vwap is not known without public trades, which not all recordings have")
+    elif share:
+        notes.append(f"vwap: the arrival mid for {share:.1%} of the orders, during which nothing traded")
+    return tuple(notes)
+
+
 def costs_by_router(orders: pl.DataFrame, children: pl.DataFrame, fills: pl.DataFrame) -> tuple[RouterCosts, ...]:
     """Return the costs of each router, in the order of first appearance; `RouterCosts` defines every measure.
 
@@ -477,7 +565,7 @@ def _fill_measures(fills: pl.DataFrame) -> pl.DataFrame:
     touch = pl.when(pl.col("sign") > 0).then("ask").otherwise("bid")
     better = pl.col("sign") * (touch - pl.col("price"))
     measures = {
-        "effective_spread_bps": _effective_spread(),
+        **_spreads(),
         "improvement_bps": _BPS * better / pl.col("arrival"),
         "improved_share": (better > 1e-9).cast(pl.Float64),
         **{f"markout_{seconds}_bps": _markout(seconds) for seconds in MARKOUTS},

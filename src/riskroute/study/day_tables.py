@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars
 
-from riskroute.core.arrays import Floats, Integers, Stamps
+from riskroute.core.arrays import Floats, Integers
 from riskroute.core.errors import DataError
 from riskroute.core.files import write_json, write_whole
 from riskroute.core.instrument import TRADING_ZONE, Instrument
 from riskroute.core.text import one_line_text
 from riskroute.market.clock import SECOND
 from riskroute.market.day_books import DayBooks
+from riskroute.market.day_trades import DayTrades
 from riskroute.market.queue_fills import QueueReplay
 from riskroute.routers.context import Context
 from riskroute.simulation.play_day import PlayedDay, PlayedOrder
@@ -36,9 +37,11 @@ KEY = tuple(_KEY)  # identifies an order
 # Quantities are natural and amounts in `currency`; the value of an order is `quantity * mid * multiplier`. (As played,
 # before `DayTables.natural`: whole numbers of units, and costs at a multiplier of 1.) Times are UTC nanoseconds. At the
 # decision: `bid` and `ask` are the best prices of all venues, `depth` the quantity displayed on the side to take from.
-# At the deadline: `end_mid`, `end_spread`. `after_10` is the mid ten seconds after the last fill. `foreseen` is the
-# cost if the display holds and nothing else fills; `impact` is the estimated market impact of the quantity taken, and
-# not part of `cost`; `volume` is that of the time block.
+# At the deadline: `end_mid`, `end_spread`. From arrival to deadline: `twap` of the mid, `vwap` and quantity `traded` of
+# the public trades (NaN without trades on the day; `mid` if there are none then). `after_10` is the mid ten seconds
+# after the last fill. `cost` is stated against the price `benchmark`, and so is `foreseen`, the cost if the display
+# holds and nothing else fills; `impact` is the estimated market impact of the quantity taken, and not part of `cost`;
+# `volume` is that of the time block.
 # `exploration` is the cost minus that of the plan with the lowest estimated cost, NaN for routers that always send it.
 # `block` numbers the time blocks of the day; `judged` is false on training days; `clock` is local to `zone`.
 ORDERS: Schema = _KEY | {
@@ -54,6 +57,10 @@ ORDERS: Schema = _KEY | {
     "judged": polars.Boolean,
     "end_mid": polars.Float64,
     "end_spread": polars.Float64,
+    "twap": polars.Float64,
+    "vwap": polars.Float64,
+    "traded": polars.Float64,
+    "benchmark": polars.Float64,
     "after_1": polars.Float64,
     "after_10": polars.Float64,
     "after_60": polars.Float64,
@@ -108,13 +115,43 @@ FILLS: Schema = _KEY | {
 
 MARKOUTS = (1, 10, 60)  # seconds
 
-_QUANTITIES = ("quantity", "depth", "volume", "estimated", "prevented", "through", "sent", "filled", "displayed")
+_QUANTITIES = (
+    *("quantity", "depth", "volume", "traded", "estimated", "prevented", "through", "sent", "filled", "displayed"),
+)
 _AMOUNTS = ("foreseen", "cost", "fees", "impact", "exploration")
+
+# prices against which costs are stated, by name
+PRICE_BENCHMARKS = {
+    "arrival": "consolidated mid at arrival",
+    "touch": "far touch at arrival",
+    "vwap": "VWAP from arrival to the horizon",
+    "twap": "TWAP from arrival to the horizon",
+}
 
 
 def notional() -> polars.Expr:
     """Return an expression for the value of an order at the arrival mid."""
     return polars.col("quantity") * polars.col("mid").abs() * polars.col("multiplier")
+
+
+def benchmark_price(name: str) -> polars.Expr:
+    """Return an expression for the price of an order in `PRICE_BENCHMARKS`."""
+    if name == "touch":
+        return polars.when(polars.col("sign") > 0).then("ask").otherwise("bid")
+    return polars.col({"arrival": "mid"}.get(name, name))
+
+
+def cost_against(name: str, cost: str = "cost") -> polars.Expr:
+    """Return an expression for the cost of an order against a price in `PRICE_BENCHMARKS`, an amount.
+
+    Examples
+    --------
+    >>> order = {"sign": 1, "quantity": 100, "multiplier": 1.0, "benchmark": 9.99, "ask": 10.0, "cost": 3.0}
+    >>> polars.DataFrame([order]).select(cost_against("touch").round(6)).item()
+    2.0
+    """
+    moved = polars.col("benchmark") - benchmark_price(name)
+    return polars.col(cost) + polars.col("sign") * polars.col("quantity") * polars.col("multiplier") * moved
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,12 +165,14 @@ class DayTables:
 
     def natural(self, instrument: Instrument) -> DayTables:
         """Return tables as played, with natural quantities and amounts in the quote currency."""
-        part, whole = instrument.unit.as_integer_ratio()  # float64 rounds once: units * part is exact
+        part, whole = instrument.unit.as_integer_ratio()
         multiplier = float(instrument.multiplier)
 
         def changed(frame: polars.DataFrame, amounts: dict[str, float]) -> polars.DataFrame:
             numbers = frame.select(polars.selectors.numeric()).columns  # `estimated` of a fill is a flag
-            quantities = [polars.col(name) * part / whole for name in _QUANTITIES if name in numbers]
+            # float64 rounds once, since units * part is exact; polars would multiply by a rounded 1 / whole
+            columns = [frame[name] for name in _QUANTITIES if name in numbers]
+            quantities = [polars.Series(one.name, one.to_numpy() * float(part) / float(whole)) for one in columns]
             return frame.with_columns(
                 *quantities, *(polars.col(name) * times for name, times in amounts.items() if times != 1)
             )
@@ -145,6 +184,11 @@ class DayTables:
             changed(self.fills, {"fee": multiplier}),
             self.state,
         )
+
+    def against(self, benchmark: str) -> DayTables:
+        """Return tables whose costs are stated against another price in `PRICE_BENCHMARKS`."""
+        costs = {name: cost_against(benchmark, name) for name in ("cost", "foreseen")}
+        return replace(self, orders=self.orders.with_columns(**costs, benchmark=benchmark_price(benchmark)))
 
     def write(self, folder: Path) -> list[Path]:
         """Write each table as a Parquet file, and the state as JSON; return the files."""
@@ -180,16 +224,26 @@ def day_tables(
     *,
     zone: str = TRADING_ZONE,
     queue: QueueReplay | None = None,
+    trades: DayTrades | None = None,
+    twaps: Floats | None = None,
     block_seconds: float,
+    begins: int | None = None,
     judged_from: int = 0,
 ) -> DayTables:
     """Return the tables of a played day, in units of the instrument: see `DayTables.natural`.
 
-    ``key`` holds router, seed, symbol and day of every row. Without a ``queue``, ``impact`` and ``volume`` are NaN.
-    Orders are judged from number ``judged_from`` on.
+    ``key`` holds router, seed, symbol and day of every row. Without a ``queue``, ``impact`` and ``volume`` are NaN,
+    without ``trades``, ``vwap`` and ``traded``. Costs are stated against the arrival mid. Time blocks are counted from
+    ``begins``, UTC nanoseconds. Default: the time of the first order. Orders are judged from number ``judged_from`` on.
+    ``twaps`` are those of all orders of the day if known.
     """
-    orders = _orders(played.orders, books, block_seconds, judged_from)
-    both = _impacts(played.orders, books, queue, orders["time"], orders["block"], block_seconds)
+    if begins is None:
+        begins = min((one.done.context.time for one in played.orders), default=0)
+    orders = _orders(played.orders, books, trades, block_seconds, begins, judged_from)
+    closes = orders["time"] + (orders["horizon"] * SECOND).astype(np.int64)
+    mine = books.mean_mids(orders["time"], closes) if twaps is None else twaps[orders["number"]]
+    orders["twap"] = np.where(orders["horizon"] > 0, mine, orders["mid"])
+    both = _impacts(played.orders, books, queue, orders["block"], block_seconds, begins)
     orders["impact"], orders["volume"] = both
     moments = polars.from_epoch(polars.Series(orders["time"], dtype=polars.Int64), time_unit="ns")
     orders["clock"] = moments.dt.replace_time_zone("UTC").dt.convert_time_zone(zone).dt.time()
@@ -211,26 +265,42 @@ def _later_mids(books: DayBooks, times: Any, seconds: float) -> Floats:
     return np.where(later <= books.last, books.mids(later), np.nan)
 
 
-def _orders(orders: Sequence[PlayedOrder], books: DayBooks, block_seconds: float, judged_from: int) -> dict[str, Any]:
+def _orders(
+    orders: Sequence[PlayedOrder],
+    books: DayBooks,
+    trades: DayTrades | None,
+    block_seconds: float,
+    begins: int,
+    judged_from: int,
+) -> dict[str, Any]:
     contexts = [one.done.context for one in orders]
     times = np.array([context.time for context in contexts], dtype=np.int64)
     ends = np.array([max((fill.time for fill in one.done.fills), default=0) for one in orders], dtype=np.int64)
     horizons = np.array([context.horizon for context in contexts])
     closes = times + (horizons * SECOND).astype(np.int64)
+    mids = np.array([context.mid for context in contexts])
+    vwaps, traded = np.full((2, len(orders)), np.nan)
+    if trades is not None:
+        vwaps, traded = trades.between(times, closes)
+        alone = (traded == 0) | (horizons == 0)
+        vwaps[alone], traded[alone] = mids[alone], 0.0
     return {
-        "number": [one.number for one in orders],
+        "number": np.array([one.number for one in orders], dtype=np.int64),
         "time": times,
         "sign": [context.sign for context in contexts],
         "quantity": [context.shares for context in contexts],
         "horizon": horizons,
-        "mid": [context.mid for context in contexts],
+        "mid": mids,
         "bid": [context.books.best_bid for context in contexts],
         "ask": [context.books.best_ask for context in contexts],
         "depth": [float(context.displayed.depth) for context in contexts],
-        "block": (times - times.min(initial=2**62)) // int(block_seconds * SECOND),
+        "block": (times - begins) // int(block_seconds * SECOND),
         "judged": [one.number >= judged_from for one in orders],
         "end_mid": books.mids(closes),
         "end_spread": books.spreads(closes),
+        "vwap": vwaps,
+        "traded": traded,
+        "benchmark": mids,
         **{f"after_{seconds}": _later_mids(books, ends, seconds) for seconds in MARKOUTS},
         "foreseen": [one.foreseen for one in orders],
         "cost": [one.done.cost for one in orders],
@@ -248,15 +318,15 @@ def _impacts(
     orders: Sequence[PlayedOrder],
     books: DayBooks,
     queue: QueueReplay | None,
-    times: Stamps,
     blocks: Integers,
     block_seconds: float,
+    begins: int,
 ) -> tuple[Floats, Floats]:
     """Return the impact, ``taken * volatility * sqrt(taken / volume)``, and the volume, by order."""
-    if queue is None or not len(times):
+    if queue is None or not orders:
         return np.full(len(orders), np.nan), np.full(len(orders), np.nan)
-    length, first = int(block_seconds * SECOND), int(times.min())
-    grid = np.arange(first, first + (int(blocks.max()) + 1) * length, SECOND)
+    length = int(block_seconds * SECOND)
+    grid = np.arange(begins, begins + (int(blocks.max()) + 1) * length, SECOND)
     seconds = length // SECOND
     moves = np.diff(books.mids(grid), append=np.nan)
     found, volumes = np.full(len(orders), np.nan), np.full(len(orders), np.nan)
@@ -266,7 +336,7 @@ def _impacts(
     for block in np.unique(blocks):
         some = moves[block * seconds : (block + 1) * seconds]
         sigma = float(np.sqrt(np.nansum(some**2)))
-        volume = queue.volume(first + int(block) * length, first + (int(block) + 1) * length)
+        volume = queue.volume(begins + int(block) * length, begins + (int(block) + 1) * length)
         mine = blocks == block
         volumes[mine] = volume
         if volume > 0:

@@ -94,9 +94,8 @@ class OrderExample:
 def order_examples(
     tables: DayTables, days: Sequence[MarketDay], config: BacktestConfig, router: str, against: str | None
 ) -> tuple[OrderExample, ...]:
-    """Return up to four orders of a router with the first seed, and their cost with another router."""
-    first = polars.col("judged") & (polars.col("seed") == config.seed)
-    judged = order_costs_bps(tables.orders.filter(first))
+    """Return up to four orders of a router, and their cost with another router."""
+    judged = order_costs_bps(tables.orders.filter("judged"))
     mine = judged.filter(polars.col("router") == router)
     sent = tables.children.filter(polars.col("sent") > 0)
     swept = sent.group_by(KEY).agg(swept=polars.col("kind").is_in(TAKING).all())

@@ -25,6 +25,7 @@ from riskroute.core.seeding import seed_stream, seeding_hash
 from riskroute.core.text import one_line_text, shown
 from riskroute.core.validation import instance_of, one_of, valid_function, valid_list, whole_number
 from riskroute.market.day_books import DayBooks, PreparedDayBooks
+from riskroute.market.day_trades import DayTrades
 from riskroute.market.importing import import_files
 from riskroute.market.queue_fills import QueueReplay
 from riskroute.market.readers.reading import ReadingOptions
@@ -45,6 +46,8 @@ from riskroute.simulation.backends import Backend, run_backend_tasks
 from riskroute.simulation.dark_market import DarkMarketPool
 
 _SYNTHETIC_LEVELS = 20  # levels kept per side: all of ``comparable``, enough of ``paper`` for 5,000 shares
+
+SYNTHETIC_DAYS = 16  # default: half of them are enough test days for a verdict
 
 Hours = tuple[dt.time, dt.time]
 
@@ -118,6 +121,11 @@ def estimated_queue_venues(days: Sequence[MarketDay]) -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
+def without_trades(days: Sequence[MarketDay]) -> tuple[MarketDay, ...]:
+    """Return the days whose recordings have no public trades."""
+    return tuple(day for day in days if not PreparedDayBooks.record(day.folder)["tape"])
+
+
 def market_days_zone(days: Sequence[MarketDay]) -> str:
     """Return the time zone of the days; empty if there are several."""
     zones = {day.zone for day in days}
@@ -184,7 +192,8 @@ def _prepared(store: RecordingStore, recordings: Sequence[Recording], matching: 
     some = [one for one in recordings if one.has_events or one.trades]
     events = {one.venue: recording_in_units(store.events(one), instrument) for one in some}
     rules = {venue: rule for venue, rule in matching.items() if venue in events}
-    return PreparedDayBooks(books, QueueReplay(books, events, rules) if events else None)
+    queue = QueueReplay(books, events, rules) if events else None
+    return PreparedDayBooks(books, queue, DayTrades.of_events(events))
 
 
 def _business_days(count: int, first: dt.date = dt.date(2019, 3, 4)) -> list[dt.date]:
@@ -227,7 +236,7 @@ def market_days(
     symbols : Sequence[str]
         Symbols to play. Default: the first of a synthetic market, all of a folder.
     days : int, optional
-        Number of days, from the first. Default: all days of a folder, ten synthetic ones.
+        Number of days, from the first. Default: all days of a folder, 16 synthetic ones.
     seed : int
         Seed of a synthetic market.
     hours : Hours, optional
@@ -266,7 +275,7 @@ def market_days(
             raise InputError("fees cannot be given for a synthetic market, which has its own")
         if instruments:
             raise InputError("instruments cannot be given for a synthetic market, which has its own")
-        tasks, found = _synthetic(str(market), symbols, days or 10, seed, hours or _SYNTHETIC_HOURS, kept)
+        tasks, found = _synthetic(str(market), symbols, days or SYNTHETIC_DAYS, seed, hours or _SYNTHETIC_HOURS, kept)
     else:
         tasks, found = _recorded(Path(market), symbols, days, kept, fees, instruments or {})
     missing = [task for task in tasks if not PreparedDayBooks.exists(task.folder)]

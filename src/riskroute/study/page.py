@@ -35,6 +35,8 @@ from riskroute.study.backtest import (
 from riskroute.study.candidates import CLAIRVOYANT
 from riskroute.study.case import CaseLearningCurve, CaseStressTable, StudyCase
 from riskroute.study.config import SplitStudyConfig, StudyConfig, changed_config
+from riskroute.study.costs import benchmark_costs_table, benchmark_notes
+from riskroute.study.day_tables import PRICE_BENCHMARKS
 from riskroute.study.examples import OrderExample
 from riskroute.study.result import StudyResult, routing_text, savings_table, states_table
 from riskroute.study.router_comparison import LEGEND, REASONS
@@ -205,7 +207,7 @@ def _part(case: StudyCase, result: StudyResult, *, pooled: bool, brief: bool) ->
 def _verdict_facts(case: StudyCase) -> tuple[tuple[str, str], ...]:
     """Return the key figures of an answer by name, in the order a trader asks."""
     found, saving = case.comparison, case.saving
-    facts = [("router to use", case.use if case.verdict else "no verdict")]
+    facts = [("router to use", case.use if case.verdict else "not enough data to tell")]
     if saving is not None:
         if case.chosen != case.use:
             facts.append(("best on the training days", case.chosen))
@@ -225,8 +227,8 @@ def _verdict_facts(case: StudyCase) -> tuple[tuple[str, str], ...]:
                 "" if many.low is None else f" ({money_text(many.low, currency)} to {money_text(many.high, currency)})"
             )
             facts.append(("saving per 1,000 orders", f"{money_text(many.mean, currency)}{ends}"))
-    if found.p_value is not None:
-        facts.append(("p-value, best of all routers", p_text(found.p_value)))
+        if saving.p_value is not None:
+            facts.append(("p-value", p_text(saving.p_value)))
     names = dict.fromkeys((case.chosen, found.bar))
     facts += [(f"expected shortfall 5 %, {name}", f"{fixed_text(found.routers[name].es95_bps)} bps") for name in names]
     facts.append(("saving of perfect foresight", f"{fixed_text(case.headroom_bps, 3)} bps"))
@@ -236,25 +238,35 @@ def _verdict_facts(case: StudyCase) -> tuple[tuple[str, str], ...]:
         if saving is not None:
             band = interval_text(*found.queues.saving_bps(saving.router, saving.against))
             facts.append(("saving, pessimistic and optimistic queue", f"{band} bps"))
-    facts.append(("orders judged", f"{found.orders:,}"))
+    facts.append(("orders judged", f"{found.orders:,} on {found.sample}"))
+    if not found.resting:
+        facts.append(("limit orders", "could not be played on this data"))
     return tuple(facts)
 
 
 def _sections(case: StudyCase) -> list[PageSection]:
     found, rule = case.comparison, case.comparison.bar
-    use = f"Use {case.use}" if case.verdict else "No verdict"
+    use = f"Use {case.use}" if case.verdict else "Not enough data to tell"
     sections = [
         PageSection(
             "Cost by router",
             (f"{rule} is the benchmark rule. {use}: {REASONS[case.reason]}.",),
             _cost_charts(case),
-            (("All routers on the test days, basis points", found.table()),),
             (
-                "Costs are against the consolidated mid at arrival, including fees, on the test days. The objective "
-                "adds the charge for unforeseen variance. ES 5 % is the mean of the worst 5 % of orders; sd and se are "
-                "the standard deviation of an order's cost and the standard error of the mean. Information used: F0 "
-                "books only, F1 the profit of its orders, F2 its own fills, F3 public trades too, F4 the future.",
+                ("All routers on the test days, basis points", found.table()),
+                (
+                    "Cost against every price benchmark, and spreads, basis points",
+                    benchmark_costs_table(case.benchmarks),
+                ),
+            ),
+            (
+                f"Costs are against the {PRICE_BENCHMARKS[found.benchmark]}, including fees, on the test days. The "
+                "objective adds the charge for unforeseen variance. ES 5 % is the mean of the worst 5 % of orders; sd "
+                "and se are the standard deviation of an order's cost and the standard error of the mean. Information "
+                "used: F0 books only, F1 the profit of its orders, F2 its own fills, F3 public trades too, F4 the "
+                "future.",
                 *(f"{line[0].upper()}{line[1:]}." for line in found.legend[len(LEGEND) :]),
+                *(f"{line[0].upper()}{line[1:]}." for line in benchmark_notes(case.benchmarks)),
             ),
         )
     ]

@@ -1,4 +1,4 @@
-"""Play routers on the days of a market: one task per router, symbol and seed, day after day."""
+"""Play routers on the days of a market: one task per router and symbol, day after day."""
 
 from __future__ import annotations
 
@@ -8,12 +8,16 @@ import hashlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import cloudpickle
 import numpy as np
 import polars as pl
 
+from riskroute.core.arrays import Floats
 from riskroute.core.errors import DataError, InputError, InvariantError
 from riskroute.core.instrument import SHARES, TRADING_ZONE, Instrument
 from riskroute.core.provenance import code_hash
@@ -30,7 +34,7 @@ from riskroute.simulation.play_day import STALE, PlayableDay, PlayableOrders, Vi
 from riskroute.study.candidates import CLAIRVOYANT, Candidate
 from riskroute.study.config import BacktestConfig
 from riskroute.study.day_tables import KEY, DayTables, day_tables, notional
-from riskroute.study.markets import MarketDay
+from riskroute.study.markets import MarketDay, without_trades
 
 _TOLERANCE_BPS = 1e-6  # sums of a thousand fills are exact to about this
 
@@ -111,57 +115,82 @@ def _hold(table: pl.DataFrame, rule: pl.Expr, text: str) -> None:
 _WARMING = 60 * SECOND  # books of a day need a minute to fill up
 
 
+class OrderDraw(NamedTuple):
+    """The orders of one seed: ``orders`` per day, after ``before`` of other seeds, so that sizes and sides go on."""
+
+    seed: int
+    before: int
+    orders: int
+
+    @classmethod
+    def of(cls, config: BacktestConfig) -> list[OrderDraw]:
+        """Return one draw per seed; the orders of a day are divided among them, two or more each.
+
+        Examples
+        --------
+        >>> [draw.orders for draw in OrderDraw.of(BacktestConfig(orders=12, seeds=5))]
+        [2, 2, 3, 2, 3]
+        """
+        seeds = min(config.seeds, max(config.orders // 2, 1))
+        edges = [config.orders * k // seeds for k in range(seeds + 1)]
+        return [cls(config.seed + k, first, last - first) for k, (first, last) in enumerate(pairwise(edges))]
+
+
 @dataclass(frozen=True)
 class PlayTask:
-    """One router on the days of one symbol, with one seed."""
+    """One router on the days of one symbol, once per seed: each has its own arrival times, luck and router state."""
 
     candidate: Candidate
     days: tuple[MarketDay, ...]
     train: int
     config: BacktestConfig
-    seed: int
     placebo: str = ""  # one of `PLACEBOS`
 
     def prepare(self) -> None:
         """Do nothing: tasks share nothing but files."""
 
     def perform(self) -> DayTables:
-        """Play all days with one router, which learns from day to day; the tables include its final state."""
+        """Play all days; the router learns from day to day. The tables include its final state with the first seed."""
         with compilation_timed(self.candidate.label):
-            router = self.start()
-            return dataclasses.replace(self.play(router), state=router.state())
+            routers = [self.start(draw) for draw in OrderDraw.of(self.config)]
+            return dataclasses.replace(self.play(routers), state=routers[0].state())
 
-    def start(self) -> Router:
+    def start(self, draw: OrderDraw) -> Router:
         """Make the router with the seed and risk profile of the backtest, if it has these parameters."""
-        known = {"rounds": len(self.days) * self.config.orders, "seed": self.seed, "risk": self.config.risk}
+        known = {"rounds": len(self.days) * draw.orders, "seed": draw.seed, "risk": self.config.risk}
         given = {name: known[name] for name in self._given}
         return dataclasses.replace(self.candidate, parameters={**given, **self.candidate.parameters}).make()
 
-    def play(self, router: Router) -> DayTables:
-        """Play all days with a router."""
+    def play(self, routers: Sequence[Router]) -> DayTables:
+        """Play all days with one router per seed."""
         config, parts = self.config, []
         for place, day in enumerate(self.days):
-            trading = day_to_play(day, config)
-            played = play_day(
-                router,
-                trading,
-                seed=self.seed,
-                latency=config.latency,
-                leak=config.stress.leak * day.instrument.unit_size,
-                fade=config.stress.fade,
-                view=_placebo_view(self.placebo, trading, self.seed) if self.placebo else None,
-            )
-            parts.append(
-                day_tables(
-                    played,
-                    trading.books,
-                    {"router": self.candidate.label, "seed": self.seed, "symbol": day.symbol, "day": str(day.date)},
-                    zone=day.zone,
-                    queue=day.load().queue,
-                    block_seconds=60 * config.block_minutes,
-                    judged_from=_first_judged(place, len(self.days), self.train, config.orders),
+            whole = day_to_play(day, config)
+            for router, draw in zip(routers, OrderDraw.of(config), strict=True):
+                trading = dataclasses.replace(whole, orders=_day_orders(day, day.load().books, config, draw))
+                played = play_day(
+                    router,
+                    trading,
+                    seed=draw.seed,
+                    latency=config.latency,
+                    leak=config.stress.leak * day.instrument.unit_size,
+                    fade=config.stress.fade,
+                    view=_placebo_view(self.placebo, trading, draw.seed) if self.placebo else None,
                 )
-            )
+                parts.append(
+                    day_tables(
+                        played,
+                        trading.books,
+                        {"router": self.candidate.label, "seed": draw.seed, "symbol": day.symbol, "day": str(day.date)},
+                        zone=day.zone,
+                        queue=day.load().queue,
+                        trades=day.load().trades,
+                        twaps=_twaps(day, trading.orders.times.tobytes(), trading.orders.horizons.tobytes()),
+                        block_seconds=60 * config.block_minutes,
+                        begins=_session(day.load().books, day.date, config.clock_hours, day.instrument)[0],
+                        judged_from=_first_judged(place, len(self.days), self.train, draw.orders),
+                    )
+                )
         return DayTables.together(parts)
 
     @property
@@ -190,8 +219,17 @@ class PlayTask:
             candidate.append(hashlib.sha256(self.candidate.source.encode()).hexdigest())
         heeded = "risk" in self._given and "risk" not in self.candidate.parameters
         risk = self.config.risk if heeded else BALANCED
-        config = dataclasses.asdict(dataclasses.replace(self.config, routers=(), risk=risk, seeds=1, protection=None))
-        return seeding_hash([candidate, days, self.train, config, self.seed, self.placebo, code_hash()], 24)
+        same: dict[str, Any] = {"routers": (), "risk": risk, "protection": None, "benchmark": "arrival"}
+        config = dataclasses.asdict(dataclasses.replace(self.config, **same))
+        return seeding_hash([candidate, days, self.train, config, self.placebo, code_hash()], 24)
+
+
+@lru_cache(maxsize=1000)
+def _twaps(day: MarketDay, times: bytes, horizons: bytes) -> Floats:
+    """Return the TWAP of every order of a day; it is the same for all routers, and kept for the next one."""
+    prepared, begins = day.load(), np.frombuffer(times, dtype=np.int64)
+    ends = begins + (np.frombuffer(horizons) * SECOND).astype(np.int64)
+    return prepared.books.aged(STALE[prepared.queue is not None]).mean_mids(begins, ends)
 
 
 PLACEBOS = ("shuffled", "lagged")  # books of another order of the day, or of ten minutes ago
@@ -236,7 +274,7 @@ def training_days(days: int, train: int | None) -> int:
 
 
 def day_to_play(day: MarketDay, config: BacktestConfig) -> PlayableDay:
-    """Return a day with its orders, the same for all routers, under the configured stress."""
+    """Return a day with its orders of the first seed, the same for all routers, under the configured stress."""
     prepared, stress = day.load(), config.stress
     fees = day.fees
     fees.takers[:, 1] += stress.fees / 1e4
@@ -255,26 +293,26 @@ def day_to_play(day: MarketDay, config: BacktestConfig) -> PlayableDay:
     queue = prepared.queue
     if queue is not None:
         queue = (queue.pessimistic() if stress.pessimistic_queues else queue).with_model(config.queue_model)
-    orders = _day_orders(day, prepared.books, config)
+    orders = _day_orders(day, prepared.books, config, OrderDraw.of(config)[0])
     books = prepared.books.aged(STALE[queue is not None])
     queue = queue.on_books(books) if queue is not None else None
     instrument = day.playing(config.protection)
     return PlayableDay(day.name, books, orders, fees.takers, fees.makers, pools, queue, instrument, fees.limits)
 
 
-def _day_orders(day: MarketDay, books: DayBooks, config: BacktestConfig) -> PlayableOrders:
-    """Return the orders of a day at random times, with sizes and sides in turn."""
-    rng = np.random.default_rng(seed_stream(config.seed, "orders", day.symbol, str(day.date)))
+def _day_orders(day: MarketDay, books: DayBooks, config: BacktestConfig, draw: OrderDraw) -> PlayableOrders:
+    """Return the orders of a day with one seed, at random times, with sizes and sides in turn."""
+    rng = np.random.default_rng(seed_stream(draw.seed, "orders", day.symbol, str(day.date)))
     try:
         hours = _session(books, day.date, config.clock_hours, day.instrument)
         plain = spaced_playable_orders(
-            books, config.orders, 1, side=config.side, horizon=config.horizon, lot=1, rng=rng, hours=hours
+            books, draw.orders, 1, side=config.side, horizon=config.horizon, lot=1, rng=rng, hours=hours
         )
     except InputError as error:
         raise InputError(f"{error}, on {day.name}") from None
     given = [day.instrument.order_units(one) for one in config.quantities]
     lot = day.instrument.lot_units if config.lot is None else day.instrument.units(config.lot, "lot")
-    turn = np.arange(config.orders)
+    turn = draw.before + np.arange(draw.orders)
     signs = np.where(turn // len(config.quantities) % 2 == 0, 1, -1) if config.side == "both" else plain.signs
     sizes = np.array(given, dtype=np.int64)[turn % len(given)]
     mids = books.mids(plain.times)
@@ -319,15 +357,24 @@ def _configured_hours(day: MarketDay, config: BacktestConfig) -> tuple[int, int]
 
 
 def check_playable_days(days: Sequence[MarketDay], config: BacktestConfig) -> None:
-    """Raise an error unless every day has time for its orders and a test day is left; a single day is halved."""
+    """Raise an error unless every day has time for its orders and a test day is left; a single day is halved.
+
+    If VWAP is the price benchmark, every day must have public trades.
+    """
     if not days:
         raise InputError("days must hold at least one day, was empty")
     counts = Counter(day.symbol for day in days)
     most = max(max(counts.values()) - 1, 1)
     if config.train is not None and config.train > most:
         raise InputError(f"train must be at most {most}, to leave a test day, was {config.train}")
+    if config.benchmark == "vwap" and (silent := without_trades(days)):
+        raise InputError(
+            f"benchmark must be arrival, touch or twap without public trades, was vwap; {silent[0].name} has none: "
+            "import its trades too"
+        )
     for day in days:
-        _day_orders(day, day.load().books, config)
+        for draw in OrderDraw.of(config):
+            _day_orders(day, day.load().books, config, draw)
 
 
 class PlayCache:
@@ -368,7 +415,7 @@ def play_routers(
     finished: Callable[[PlayTask], None] | None = None,
     placebo: str = "",
 ) -> DayTables:
-    """Play every router on the days of every symbol, with every seed."""
+    """Play every router on the days of every symbol."""
     tasks = [dataclasses.replace(task, placebo=placebo) for task in play_tasks(candidates, days, config)]
     return DayTables.together(perform_plays(tasks, backend=backend, cache=cache, finished=finished))
 
@@ -393,18 +440,20 @@ def perform_plays(
         task = tasks[number]
         hours = {(day.symbol, str(day.date)): _configured_hours(day, task.config) for day in task.days}
         _check_tables(tables, hours, [day.symbol for day in task.days if day.instrument.negative_prices])
-    return [found[number].natural(tasks[number].days[0].instrument) for number in range(len(tasks))]
+    return [
+        found[number].natural(task.days[0].instrument).against(task.config.benchmark)
+        for number, task in enumerate(tasks)
+    ]
 
 
 def play_tasks(candidates: Sequence[Candidate], days: Sequence[MarketDay], config: BacktestConfig) -> list[PlayTask]:
-    """Return one task per router, symbol and seed."""
+    """Return one task per router and symbol."""
     symbols = {
         symbol: tuple(day for day in days if day.symbol == symbol)
         for symbol in dict.fromkeys(day.symbol for day in days)
     }
     return [
-        PlayTask(candidate, mine, training_days(len(mine), config.train), config, config.seed + k)
+        PlayTask(candidate, mine, training_days(len(mine), config.train), config)
         for candidate in candidates
         for mine in symbols.values()
-        for k in range(config.seeds)
     ]

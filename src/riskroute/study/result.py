@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +19,7 @@ from riskroute.routers.report import KINDS
 from riskroute.simulation.dark_market import DarkMarketPool
 from riskroute.study.case import CaseDarkSurface, CaseEstimate, CaseRoutingRow, CaseStateDifference, StudyCase
 from riskroute.study.config import StudyConfig
+from riskroute.study.costs import benchmark_costs_table, benchmark_notes
 from riskroute.study.verdict import case_verdict
 
 
@@ -105,6 +107,9 @@ class StudyResult:
             name = f"{case.symbol}, " if case.symbol else ""
             lines += ["", f"{name}{case.size}, {time}: all routers on the test days, bps", ""]
             lines += [case.comparison.table().plain()]
+            if case.benchmarks:
+                lines += ["", "the same costs against every price benchmark, and spreads, bps", ""]
+                lines += [benchmark_costs_table(case.benchmarks).plain()]
             if case.states:
                 lines += ["", f"{case.chosen} minus {case.comparison.bar}, by state of the market", ""]
                 lines += [states_table(case.states).plain()]
@@ -116,7 +121,8 @@ class StudyResult:
                 f"where {case.use} sends orders, by spread and imbalance of the book, as fractions of the quantity sent"
             )
             lines += ["", where, "", routing_text(case.routing_table).plain()]
-        legend = dict.fromkeys(line for case in self.cases for line in case.comparison.legend)
+        legends = [(*case.comparison.legend, *benchmark_notes(case.benchmarks)) for case in self.cases]
+        legend = dict.fromkeys(itertools.chain.from_iterable(legends))
         return "\n".join([*lines, "", *legend, "", self.answer])
 
 
@@ -144,9 +150,9 @@ def savings_table(cases: Sequence[StudyCase]) -> TextTable:
         rows.append(
             [
                 *(case.symbol or "all", case.size, f"{case.horizon:g}"),
-                *(case.use if case.verdict else "no verdict", case.chosen, found.bar),
+                *(case.use if case.verdict else "not enough data", case.chosen, found.bar),
                 *(("-", "-") if saving is None else _estimate(saving.bps)),
-                "-" if found.p_value is None else p_text(found.p_value),
+                "-" if saving is None or saving.p_value is None else p_text(saving.p_value),
                 *(money_text(one.mean if one else None, case.currency) for one in amounts),
                 *(fixed_text(found.routers[name].es95_bps) for name in (case.chosen, found.bar)),
                 fixed_text(case.headroom_bps, 3),

@@ -12,24 +12,26 @@ from dataclasses import dataclass
 import numpy as np
 import polars
 
-from riskroute.core.arrays import Integers, Vector
+from riskroute.core.arrays import Vector
+from riskroute.core.errors import InputError
 from riskroute.core.seeding import seed_stream
 from riskroute.core.text import TextTable, fixed_text, interval_text, words_list
 from riskroute.routers.risk import RiskProfile
 from riskroute.study.candidates import BENCHMARKS, CLAIRVOYANT
-from riskroute.study.costs import objective_cost, order_costs_bps, volume_fractions
-from riskroute.study.day_tables import DayTables, notional
+from riskroute.study.costs import objective_cost, order_costs_bps, order_objectives, volume_fractions
+from riskroute.study.day_tables import PRICE_BENCHMARKS, DayTables, notional
 from riskroute.study.statistics import (
+    LEAST_DAYS,
+    LEAST_INDEPENDENT,
     BootstrapDifference,
     PairedDifference,
-    block_sums,
-    bootstrap_difference,
+    Resamples,
+    Sample,
     expected_shortfall,
-    superior_pvalue,
-    time_block_numbers,
+    resampling_units,
 )
 
-ORDER = ("symbol", "day", "number")
+ORDER = ("symbol", "day", "seed", "number")  # identifies an order of the desk, whichever router plays it
 
 ROUNDING = 1e-9  # basis points; smaller differences are rounding errors
 MOST_ESTIMATED = 0.1  # fraction of the volume at estimated prices above which no verdict is given
@@ -40,9 +42,10 @@ WORTH = 0.1  # basis points per order below which the possible saving of learnin
 class _RouterResult:
     """Cost of the orders of one router, in basis points of the arrival mid, fees included.
 
-    ``se_bps`` is the standard error of the mean cost over time blocks, ``seed_se_bps`` that over seeds (None with one
-    seed). ``objective_bps`` is the mean cost plus the charge for unforeseen variance, ``es95_bps`` the mean of the
-    worst 5 %. ``exploration_bps`` is the mean excess of the estimated cost over that of the plan with the lowest
+    ``se_bps`` is the standard error of the mean cost over days or time blocks, ``seed_se_bps`` that over seeds (None
+    with one seed). ``objective_bps`` is the mean cost plus the charge for unforeseen variance, ``es95_bps`` the mean of
+    the worst 5 %. ``paired`` is the difference in cost, ``paired_objective`` that in the objective.
+    ``exploration_bps`` is the mean excess of the estimated cost over that of the plan with the lowest
     estimate; None for routers that do not explore.
     """
 
@@ -62,6 +65,7 @@ class _RouterResult:
     estimated_share: float
     decision_us: float
     exploration_bps: float | None
+    paired_objective: PairedDifference | None
 
 
 def queue_note(venues: Sequence[str], model: str) -> str:
@@ -96,17 +100,26 @@ class QueueEstimate:
 
 @dataclass(frozen=True)
 class RouterComparison:
-    """Results of all routers on ``orders`` orders, compared with the benchmark rule ``bar``.
+    """Results of all routers on ``orders`` orders of one size, compared with the benchmark rule ``bar``.
 
-    ``p_value`` is that of Hansen's test that no router beats the rule; None with fewer than eight time blocks.
-    ``queues`` is None unless queue positions are estimates.
+    - ``sample``: the days or time blocks that were resampled for the intervals.
+    - ``days``: number of days of the orders; half a day counts as 0.5.
+    - ``joint``: whether the intervals hold for all routers at once, so that the best of them may be named. Otherwise
+      each holds on its own, for a router that was chosen on other days.
+    - ``queues``: None unless queue positions are estimates.
+    - ``resting``: whether limit orders could be played, or were not asked for.
+    - ``benchmark``: the price against which costs are stated.
     """
 
     orders: int
     bar: str
-    p_value: float | None
+    sample: Sample
+    days: float
+    joint: bool
     routers: dict[str, _RouterResult]
     queues: QueueEstimate | None = None
+    resting: bool = True
+    benchmark: str = "arrival"
 
     @property
     def headroom_bps(self) -> float:
@@ -116,24 +129,14 @@ class RouterComparison:
     @property
     def best(self) -> str:
         """The router with the lowest objective among those significantly better than the rule; if none is, the rule."""
-        bar = self.routers[self.bar]
-        better = {
-            name: one.objective_bps
-            for name, one in self.routers.items()
-            if name not in (self.bar, CLAIRVOYANT)
-            and one.paired is not None
-            and one.paired.high is not None
-            and one.paired.high < 0
-            and one.objective_bps < bar.objective_bps
-            and self._saves_in_any_queue(name)
-        }
-        return min(better, key=lambda name: better[name]) if better and self._significant else self.bar
+        better = [name for name in self.routers if name != CLAIRVOYANT and self._beats(name)]
+        return min(better, key=lambda name: self.routers[name].objective_bps, default=self.bar)
 
     @property
     def router_to_use(self) -> str | None:
-        """The best router; None if too much of its volume, or of the benchmark rule's, has estimated prices."""
+        """The best router; None if the data do not allow a verdict."""
         best = self.best
-        return None if self.too_much_estimated(best) else best
+        return best if self.sample.enough and not self.too_much_estimated(best) else None
 
     def too_much_estimated(self, router: str) -> float | None:
         """Return the fraction of volume at estimated prices if it is too large for a verdict, else None.
@@ -143,29 +146,44 @@ class RouterComparison:
         share = max(self.routers[name].estimated_share for name in (router, self.bar))
         return share if share > MOST_ESTIMATED else None
 
+    def further_days(self, router: str) -> int:
+        """Return after how many further days of this kind a verdict on a router is likely.
+
+        There are then enough days or time blocks and, if the router's present saving in the objective is the true one,
+        it is significant with 80 % power.
+        """
+        missing = self.sample.further_days(self.days)
+        pair = self.routers[router].paired_objective
+        if pair is None or pair.detectable_bps is None or pair.difference_bps >= -ROUNDING:
+            return missing
+        times: float = (pair.detectable_bps / pair.difference_bps) ** 2
+        return max(missing, math.ceil(self.days * (times - 1) - 1e-9))
+
+    def further_orders(self, router: str) -> int:
+        """Return the number of orders of `further_days`."""
+        return round(self.further_days(router) * self.orders / self.days)
+
     def choice_reason(self, chosen: str) -> str:
         """Return the key of `REASONS` that explains the verdict on the chosen router on the test days."""
         if self.too_much_estimated(chosen):
             return "estimated"
-        bar = self.routers[self.bar]
+        if not self.sample.enough:
+            return "too few days"
         little = self.headroom_bps < WORTH
         if chosen == self.bar:
             return "no headroom" if little else "nothing better"
-        one = self.routers[chosen]
-        low, high = (one.paired.low, one.paired.high) if one.paired is not None else (None, None)
-        clear = high is not None and high < 0
-        cheaper = one.objective_bps < bar.objective_bps
-        if clear and self._significant and cheaper:
-            return "beats" if self._saves_in_any_queue(chosen) else "queues"
-        if low is not None and low > 0:
-            return "worse"
-        if clear and not cheaper:
-            return "riskier"
+        if self._beats(chosen):
+            return "beats"
+        cost, objective = self.routers[chosen].paired, self.routers[chosen].paired_objective
+        if cost is None or objective is None or objective.low is None or objective.high is None:
+            return "too few orders"
+        if objective.high < 0:
+            return "queues"
+        if objective.low > 0:
+            return "worse" if cost.difference_bps > 0 else "riskier"
         if little:
             return "no headroom"
-        if clear:
-            return "chance"
-        return "too little" if low is not None and low > -WORTH else "too few orders"
+        return "too little" if objective.low > -WORTH else "too few orders"
 
     def table(self) -> TextTable:
         """Return a table with one row per router, lowest objective first; costs are in basis points."""
@@ -185,17 +203,21 @@ class RouterComparison:
     @property
     def legend(self) -> tuple[str, ...]:
         """Meaning of the columns of `table`."""
+        stated = f"bps against the {PRICE_BENCHMARKS[self.benchmark]}, fees included; {LEGEND[0]}", *LEGEND[1:]
+        kind = "joint for all routers" if self.joint else "for each router on its own"
+        lines = (*stated, f"difference: against {self.bar}, paired by order; 95 % CI over {self.sample}, {kind}")
         if self.queues is None:
-            return LEGEND
-        return (*LEGEND, f"pessimistic, optimistic: cost with these queue models; {self.queues.note}")
+            return lines
+        return (*lines, f"pessimistic, optimistic: cost with these queue models; {self.queues.note}")
+
+    def _beats(self, router: str) -> bool:
+        """Return whether the whole interval of a router's objective is below that of the rule, with any queue model."""
+        pair = self.routers[router].paired_objective
+        return pair is not None and pair.high is not None and pair.high < 0 and self._saves_in_any_queue(router)
 
     def _saves_in_any_queue(self, router: str) -> bool:
         """Return whether the pessimistic and the optimistic queue model agree that a router saves."""
         return self.queues is None or self.queues.saving_bps(router, self.bar)[0] > 0
-
-    @property
-    def _significant(self) -> bool:
-        return self.p_value is None or self.p_value < 0.05
 
 
 def choose_benchmark(
@@ -214,6 +236,31 @@ def choose_benchmark(
     return min(known, key=lambda name: objective_cost(rows.filter(polars.col("router") == name), risk.kappa))
 
 
+def training_objectives(training: polars.DataFrame, kappa: float) -> dict[str, float]:
+    """Return the objective of every router but the clairvoyant on the training orders, in basis points.
+
+    Learning routers are scored as they go, and pay for exploration.
+    """
+    names = training["router"].unique(maintain_order=True).to_list()
+    return {
+        name: objective_cost(training.filter(polars.col("router") == name), kappa)
+        for name in names
+        if name != CLAIRVOYANT
+    }
+
+
+def choose_router(objectives: dict[str, float], bar: str) -> str:
+    """Return the router with the lowest objective; the benchmark rule ``bar`` unless another is lower.
+
+    Examples
+    --------
+    >>> choose_router({"sweep": 1.0, "contextual": 0.8}, "sweep"), choose_router({"sweep": 1.0, "x": 1.0}, "sweep")
+    ('contextual', 'sweep')
+    """
+    best = min(objectives, key=lambda name: objectives[name])
+    return best if objectives[best] < objectives[bar] - ROUNDING else bar
+
+
 def compare_routers(
     tables: DayTables,
     bar: str,
@@ -223,23 +270,50 @@ def compare_routers(
     impact: float = 0.0,
     seed: int = 0,
     queues: QueueEstimate | None = None,
+    joint: bool = True,
+    resting: bool = True,
+    benchmark: str = "arrival",
 ) -> RouterComparison:
     """Compare the costs of all routers with those of the benchmark rule ``bar``, on orders that count (``judged``)."""
-    orders = order_costs_bps(tables.orders.filter(polars.col("judged")), impact)
+    judged = polars.col("judged")
+    if tables.orders.filter(judged)["quantity"].n_unique() > 1:
+        raise InputError("tables must hold orders of one size, since costs of several sizes are not comparable")
+    orders = polars.concat(
+        order_objectives(mine, risk.kappa, impact)
+        for mine in tables.orders.filter(judged).partition_by("router", maintain_order=True)
+    )
     names = orders["router"].unique(maintain_order=True).to_list()
-    per_order = orders.group_by("router", *ORDER, "block", maintain_order=True).agg(polars.col("cost_bps").mean())
-    wide = per_order.pivot("router", index=[*ORDER, "block"], values="cost_bps").drop_nulls().sort(ORDER)
-    blocks = time_block_numbers(wide)
+    others = [name for name in names if name != bar]
+    measures = ["cost_bps", "objective_bps"]
+    wide = orders.pivot("router", index=[*ORDER, "block"], values=measures, separator="|").drop_nulls().sort(ORDER)
+    costs, objectives = ({name: wide[f"{measure}|{name}"].to_numpy() for name in names} for measure in measures)
+    gaps = [{name: _gap(one[name], one[bar]) for name in others} for one in (costs, objectives)]
+    units, unit = resampling_units(wide)
+    compared = [some[name] for some in gaps for name in others if name != CLAIRVOYANT] or [costs[bar]]
+    rng = np.random.default_rng(seed_stream(seed, "bootstrap"))
+    resamples = Resamples(units, unit, np.column_stack(compared), rng)
+    paired, paired_objective = (
+        {name: one.paired(bar) for name, one in _differences(resamples, some, joint=joint).items()} for some in gaps
+    )
     filled = _filled(tables, orders)
     results = {}
     for name in names:
-        mine = orders.filter(polars.col("router") == name)
-        rng = np.random.default_rng(seed_stream(seed, "bootstrap", name))
-        values = wide[name].to_numpy()
-        own = bootstrap_difference(values, blocks, rng)
-        pair = None if name == bar else bootstrap_difference(_gaps(wide, name, bar), blocks, rng)
-        results[name] = _router_result(mine, filled[name], own, pair, bar, feedback.get(name, ""), risk.kappa, impact)
-    return RouterComparison(wide.height, bar, _p_value(wide, blocks, bar, names, seed), results, queues)
+        mine, own = orders.filter(polars.col("router") == name), resamples.difference(costs[name])
+        pairs = paired.get(name), paired_objective.get(name)
+        results[name] = _router_result(mine, filled[name], own, *pairs, feedback.get(name, ""), risk.kappa, impact)
+    days = wide["day"].unique()
+    there = tables.orders.filter(polars.col("day").is_in(days.implode()))
+    part = float(there.select(judged.mean()).item())
+    return RouterComparison(
+        wide.height, bar, resamples.sample, len(days) * part, joint, results, queues, resting, benchmark
+    )
+
+
+def _differences(resamples: Resamples, gaps: dict[str, Vector], *, joint: bool) -> dict[str, BootstrapDifference]:
+    """Return the mean of each series; joint intervals leave out the clairvoyant, which is no router to choose."""
+    found = {name: resamples.difference(gap) for name, gap in gaps.items() if not joint or name == CLAIRVOYANT}
+    family = [name for name in gaps if name not in found]
+    return found | dict(zip(family, resamples.differences([gaps[name] for name in family]), strict=True))
 
 
 def mean_costs(orders: polars.DataFrame, size: float, *, impact: float = 0.0) -> dict[str, float]:
@@ -249,15 +323,15 @@ def mean_costs(orders: polars.DataFrame, size: float, *, impact: float = 0.0) ->
     return dict(costs.iter_rows())
 
 
-def _gaps(wide: polars.DataFrame, name: str, bar: str) -> Vector:
+def _gap(costs: Vector, others: Vector) -> Vector:
     """Return the cost of a router minus that of another, order by order; rounding errors become 0."""
-    gaps = wide[name].to_numpy() - wide[bar].to_numpy()
+    gaps = costs - others
     return np.where(np.abs(gaps) < ROUNDING, 0.0, gaps)
 
 
 def _filled(tables: DayTables, orders: polars.DataFrame) -> dict[str, dict[str, float]]:
     """Return, for each router, the fractions of the volume by kind of fill and the fraction at estimated prices."""
-    judged = tables.fills.join(orders.select("router", "seed", *ORDER), on=["router", "seed", *ORDER], how="semi")
+    judged = tables.fills.join(orders.select("router", *ORDER), on=["router", *ORDER], how="semi")
     quantity = polars.col("quantity")
     estimated = quantity.filter(polars.col("estimated")).sum() / quantity.sum()
     rows = judged.group_by("router").agg(**volume_fractions(), estimated_share=estimated).to_dicts()
@@ -268,8 +342,8 @@ def _router_result(
     mine: polars.DataFrame,
     filled: dict[str, float],
     own: BootstrapDifference,
-    pair: BootstrapDifference | None,
-    bar: str,
+    paired: PairedDifference | None,
+    paired_objective: PairedDifference | None,
     feedback: str,
     kappa: float,
     impact: float,
@@ -281,7 +355,7 @@ def _router_result(
     fees = mine.select((1e4 * polars.col("fees") / notional()).mean()).item()
     spent = 1e4 * polars.col("exploration") / notional()
     explored = mine.select(spent.drop_nans().mean()).item()
-    seeds = mine.group_by("seed").agg(polars.col("cost_bps").mean())["cost_bps"].to_numpy()
+    seeds = mine.group_by("seed", maintain_order=True).agg(polars.col("cost_bps").mean())["cost_bps"].to_numpy()
     return _RouterResult(
         feedback=feedback,
         cost_bps=own.mean,
@@ -291,7 +365,8 @@ def _router_result(
         sd_bps=float(costs.std(ddof=1)) if len(costs) > 1 else 0.0,
         es95_bps=float(mine.select(expected_shortfall(polars.col("cost_bps"))).item()),
         unforeseen_sd_bps=float(unforeseen.item() or 0.0),
-        paired=None if pair is None else pair.paired(bar),
+        paired=paired,
+        paired_objective=paired_objective,
         fees_bps=float(fees),
         decision_us=float(mine.select(polars.col("decision_us").mean()).item()),
         exploration_bps=None if explored is None else float(explored),
@@ -299,38 +374,27 @@ def _router_result(
     )
 
 
-def _p_value(wide: polars.DataFrame, blocks: Integers, bar: str, names: Sequence[str], seed: int) -> float | None:
-    others = [name for name in names if name not in (bar, CLAIRVOYANT)]
-    columns = []
-    for name in others:
-        sums, counts = block_sums(_gaps(wide, name, bar), blocks)
-        columns.append(sums / counts)
-    count = len(np.unique(blocks))
-    if not others or count < 8:
-        return None
-    rng = np.random.default_rng(seed_stream(seed, "superior"))
-    length = min(5.0, count / 4)
-    return superior_pvalue(np.zeros(count), np.column_stack(columns), rng, length=length)
-
-
-# why to use the chosen router ("beats") or the benchmark rule; "estimated": why there is no verdict
+# why to use the chosen router ("beats") or the benchmark rule
 REASONS = {
     "beats": "it beats the benchmark rule on the test days",
     "nothing better": "no router had a lower objective on the training days",
     "no headroom": f"even perfect foresight would save less than {WORTH} bps",
     "worse": "the chosen router cost more on the test days",
     "riskier": "the chosen router saves on average, but not after the charge for risk",
-    "chance": "the best of this many routers may look as good by chance",
     "too little": f"the saving of the chosen router is below {WORTH} bps even at the upper end of its interval",
     "too few orders": "there are too few orders to tell",
+    "too few days": f"a verdict needs {LEAST_DAYS} days or {LEAST_INDEPENDENT} independent time blocks",
     "queues": "the chosen router does not save with both the pessimistic and the optimistic queue model",
     "estimated": f"more than {MOST_ESTIMATED:.0%} of the volume is beyond the recorded depth and priced by an estimate",
 }
 
 
+NO_VERDICT = ("estimated", "too few days")  # reasons without a verdict
+
+
 # meaning of the columns of `RouterComparison.table` without estimated queue positions
 LEGEND = (
-    "bps against the consolidated mid at arrival, fees included; objective: cost + kappa x unforeseen variance",
+    "objective: cost + kappa x unforeseen variance",
     "estimated: volume beyond the recorded depth, at estimated prices",
 )
 

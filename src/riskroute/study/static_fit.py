@@ -2,19 +2,20 @@
 
 `_fit_static` fits fixed fractions for venues and pools. Costs are additive over them, so dynamic programming finds the
 best split in tenths of an order. `_fit_static_sweep` fits, by grid search, the pools to try and the fractions to rest
-in pools and to post at venues before the sweep.
+in pools and to post at venues before the sweep. A fit looks better on its own training orders than it is, so
+`held_out_orders` scores each on orders that it was not fitted to.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import polars
 
-from riskroute.core.arrays import Floats
+from riskroute.core.arrays import Flags, Floats, Integers
 from riskroute.core.errors import InputError
 from riskroute.core.validation import SIDES
 from riskroute.market.clock import SECOND
@@ -25,10 +26,12 @@ from riskroute.simulation.play_day import PlayableDay, PlayableOrders
 from riskroute.study.candidates import Candidate, named_candidate
 from riskroute.study.config import BacktestConfig
 from riskroute.study.markets import MarketDay
-from riskroute.study.play import PlayCache, PlayTask, day_to_play, training_days
+from riskroute.study.play import PlayCache, PlayTask, day_to_play, perform_plays, training_days
+from riskroute.study.router_comparison import ORDER
 
 UNITS = 10  # parts of an order
 _GRID = (0.0, 0.25, 0.5, 0.75, 1.0)  # fractions of an order that rest or are posted
+_FOLDS = 4  # stretches of a single training day, each of which is left out once
 
 
 def _fit_static(days: Sequence[MarketDay], config: BacktestConfig) -> Candidate:
@@ -37,19 +40,98 @@ def _fit_static(days: Sequence[MarketDay], config: BacktestConfig) -> Candidate:
     names = tuple(
         name for name in training[0].load().books.venues if all(name in day.load().books.venues for day in training)
     )
-    parts = [_unit_costs(_first(day_to_play(day, smaller), count), names, config) for day in training]
-    costs, fills = (np.concatenate(some) for some in zip(*parts, strict=True))
     pools = [pool.name for pool in training[0].pools]
-    alone = costs[:, : len(names), UNITS].mean(axis=0)
-    rest = int(np.argmin(alone))
+    parts = [_unit_costs(_first(day_to_play(day, smaller), count), names, config) for day in training]
+    costs, fills, _ = (np.concatenate(some) for some in zip(*parts, strict=True))
+    folds = np.concatenate([
+        _folds(day, training, numbers, count) for day, (_, _, numbers) in zip(training, parts, strict=True)
+    ])  # fmt: skip
+
+    def fit(kept: Flags) -> Candidate:
+        return Candidate("static", "static", _best_split(costs[kept], fills[kept], names, pools, config.risk.kappa))
+
+    return _with_held_out(fit, folds)
+
+
+def _best_split(
+    costs: Floats, fills: Floats, names: Sequence[str], pools: Sequence[str], kappa: float
+) -> dict[str, object]:
+    """Return the parameters of the best split over venues and pools; arguments as returned by `_unit_costs`."""
+    costs = costs.copy()
+    rest = int(np.argmin(costs[:, : len(names), UNITS].mean(axis=0)))
     costs[:, len(names) :] += (np.arange(UNITS + 1) / UNITS - fills) * costs[:, rest, UNITS][:, None, None]
     mean, variance = costs.mean(axis=0), costs.var(axis=0)
     variance[: len(names)] = 0.0  # displayed sizes are known, hence no risk
-    _, units = maximise_tables([*-(mean + config.risk.kappa * variance)], UNITS)
+    _, units = maximise_tables([*-(mean + kappa * variance)], UNITS)
     weights = {place: float(n) for place, n in zip((*names, *pools), units, strict=True) if n}
     take = {place: n for place, n in weights.items() if place in names}
     dark = {place: n for place, n in weights.items() if place in pools}
-    return Candidate("static", "static", {"take": take, "dark": dark, "rest": names[rest]})
+    return {"take": take, "dark": dark, "rest": names[rest]}
+
+
+def _folds(day: MarketDay, training: Sequence[MarketDay], numbers: Integers, count: int) -> Integers:
+    """Return the fold of the orders ``numbers (n,)`` of a training day, of which there are ``count``.
+
+    A fold is a training day, of all symbols; a single training day has `_FOLDS` stretches.
+    """
+    dates = sorted({one.date for one in training})
+    if len(dates) == 1:
+        return np.minimum(numbers * _FOLDS // count, _FOLDS - 1)
+    return np.full(len(numbers), dates.index(day.date))
+
+
+def _with_held_out(fit: Callable[[Flags], Candidate], folds: Integers) -> Candidate:
+    """Return what ``fit`` makes of all training orders, and without each fold; ``folds (n,)`` of the orders."""
+    others = [folds != fold for fold in range(int(folds.max()) + 1)]
+    held_out = tuple(fit(kept) for kept in others) if all(kept.any() for kept in others) else ()
+    return dataclasses.replace(fit(np.ones(len(folds), dtype=np.bool_)), held_out=held_out)
+
+
+def held_out_orders(
+    candidates: Sequence[Candidate],
+    orders: polars.DataFrame,
+    days: Sequence[MarketDay],
+    config: BacktestConfig,
+    *,
+    backend: Backend | None = None,
+    cache: PlayCache | None = None,
+) -> polars.DataFrame:
+    """Return the training orders among ``orders``; those of fitted routers as played by a fit without their fold.
+
+    A fold that makes no difference to the fit is not played again.
+    """
+    training = orders.filter(~polars.col("judged"))
+    fitted = [one for one in candidates if one.held_out]
+    if training.is_empty() or not fitted:
+        return training
+    place = polars.col("day").rank("dense") - 1
+    if training["day"].n_unique() == 1:
+        count = polars.col("number").max().over("symbol", "seed") + 1
+        place = (polars.col("number") * _FOLDS // count).clip(0, _FOLDS - 1)
+    folded = training.with_columns(fold=place.cast(polars.Int64))
+    again = [
+        (one, number, other)
+        for one in fitted
+        for number, other in enumerate(one.held_out)
+        if other.parameters != one.parameters
+    ]
+    wanted = {number: set(folded.filter(polars.col("fold") == number)["day"]) for _, number, _ in again}
+    plays = [
+        (number, PlayTask(other, (day,), 0, config))
+        for one, number, other in again
+        for day in days
+        if str(day.date) in wanted[number]
+    ]
+    played = perform_plays([task for _, task in plays], backend=backend, cache=cache)
+    parts = [
+        tables.orders.drop("judged").with_columns(fold=polars.lit(number, polars.Int64))
+        for (number, _), tables in zip(plays, played, strict=True)
+    ]
+    if not parts:
+        return training
+    key = ["router", *ORDER, "fold"]
+    fresh = polars.concat(parts).join(folded.select(*key, "judged"), on=key)
+    return polars.concat([folded.join(fresh, on=key, how="anti"), fresh.select(folded.columns)]).drop("fold")
 
 
 def _training(days: Sequence[MarketDay], config: BacktestConfig) -> tuple[list[MarketDay], BacktestConfig, int]:
@@ -63,7 +145,7 @@ def _training(days: Sequence[MarketDay], config: BacktestConfig) -> tuple[list[M
         if not (train := training_days(len(mine), config.train)):
             raise InputError("train must be at least 1 to fit static and static+sweep, was 0")
         found += mine[:train]
-    smaller = dataclasses.replace(config, orders=min(config.orders, 100))
+    smaller = dataclasses.replace(config, orders=min(config.orders, 100), seeds=1)
     halved = sum(day.symbol == days[0].symbol for day in days) == 1
     return found, smaller, max(smaller.orders // 2, 1) if halved else smaller.orders
 
@@ -74,10 +156,10 @@ def _first(day: PlayableDay, count: int) -> PlayableDay:
     return dataclasses.replace(day, orders=kept)
 
 
-def _unit_costs(day: PlayableDay, names: Sequence[str], config: BacktestConfig) -> tuple[Floats, Floats]:
+def _unit_costs(day: PlayableDay, names: Sequence[str], config: BacktestConfig) -> tuple[Floats, Floats, Integers]:
     """Return costs in bps by venue and pool, and filled fractions by pool, if 0, 1 .. `UNITS` parts are sent there.
 
-    Both have shape ``(orders, n, UNITS + 1)``.
+    Both have shape ``(orders, n, UNITS + 1)``; the numbers ``(orders,)`` of the orders come with them.
     """
     orders, books = day.orders, day.books
     dark = day.dark_market(config.seed, config.stress.leak) if day.pools else None
@@ -106,7 +188,7 @@ def _unit_costs(day: PlayableDay, names: Sequence[str], config: BacktestConfig) 
     found, dark_fills = found[met], dark_fills[met]
     # a venue that never showed a book is charged 10,000 basis points
     worst = np.nan_to_num(np.fmax.reduce(found, axis=0, initial=-np.inf), nan=1e4, neginf=1e4)
-    return np.where(np.isnan(found), worst, found), dark_fills
+    return np.where(np.isnan(found), worst, found), dark_fills, np.flatnonzero(met)
 
 
 def _fit_static_sweep(
@@ -119,17 +201,27 @@ def _fit_static_sweep(
     from riskroute.study.costs import objective_cost
 
     training, smaller, count = _training(days, config)
-    candidates = [Candidate(f"candidate {k}", "static+sweep", one) for k, one in enumerate(_grid(training, config))]
-    tasks = [PlayTask(candidate, tuple(training), 0, smaller, config.seed) for candidate in candidates]
-    values = [
-        objective_cost(tables.orders.filter(polars.col("number") < count), config.risk.kappa)
+    candidates = [
+        Candidate(f"candidate {k}", "static+sweep", one) for k, one in enumerate(static_sweep_grid(training, config))
+    ]
+    tasks = [PlayTask(candidate, tuple(training), 0, smaller) for candidate in candidates]
+    played = [
+        tables.orders.filter(polars.col("number") < count)
         for tables in run_backend_tasks(tasks, backend or Backend(), cache=cache)
     ]
-    best = candidates[int(np.argmin(values))]
-    return Candidate("static+sweep", "static+sweep", best.parameters)
+    known = {(day.symbol, str(day.date)): day for day in training}
+    rows = played[0].select("symbol", "day", "number").iter_rows()
+    folds = [_folds(known[symbol, day], training, np.array([number]), count) for symbol, day, number in rows]
+
+    def fit(kept: Flags) -> Candidate:
+        values = [objective_cost(orders.filter(kept), config.risk.kappa) for orders in played]
+        return Candidate("static+sweep", "static+sweep", candidates[int(np.argmin(values))].parameters)
+
+    return _with_held_out(fit, np.concatenate(folds))
 
 
-def _grid(days: Sequence[MarketDay], config: BacktestConfig) -> list[dict[str, object]]:
+def static_sweep_grid(days: Sequence[MarketDay], config: BacktestConfig) -> list[dict[str, object]]:
+    """Return the parameters of ``static+sweep`` that are tried: pools to ping, and fractions to rest and to post."""
     names = [pool.name for pool in days[0].pools]
     pools = [list(some) for count in range(len(names) + 1) for some in itertools.combinations(names, count)]
     if config.horizon == 0:

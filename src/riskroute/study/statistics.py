@@ -1,19 +1,21 @@
-"""Significance of cost differences: a stationary bootstrap over time blocks, and Hansen's test for the best of many.
+"""Uncertainty of cost differences: one set of resamples per comparison, for its intervals and its p-values alike.
 
-Costs of successive orders are correlated, so runs of consecutive time blocks are resampled instead of single orders.
-The router with the lowest cost of many is partly lucky; Hansen's test corrects for this selection.
+Costs of orders on one day are correlated, so whole days are resampled. With fewer than eight days, runs of consecutive
+time blocks are resampled instead (stationary bootstrap). The best of many routers is partly lucky: joint intervals
+(max-t) correct for this selection; a router that was chosen on other days needs no correction.
 
 References
 ----------
 Politis and Romano (1994), The stationary bootstrap, https://doi.org/10.1080/01621459.1994.10476870
 Politis and White (2004), Automatic block-length selection, https://doi.org/10.1081/ETC-120028836, and its correction by
 Patton, Politis and White (2009), https://doi.org/10.1080/07474930802459016
-Hansen (2005), A test for superior predictive ability, https://doi.org/10.1198/073500105000000063
+Romano and Wolf (2005), Stepwise multiple testing, https://doi.org/10.1198/016214504000000539
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,10 +24,13 @@ from scipy.special import ndtri, stdtrit
 
 from riskroute.core.arrays import Floats, Integers, Vector
 from riskroute.core.errors import InputError
-from riskroute.core.validation import exact_array, real_number, whole_number
+from riskroute.core.validation import exact_array, one_of, real_number, whole_number
 
-_RESAMPLES = 2000
+_RESAMPLES = 1999
+_LEVEL = 0.05  # intervals are of 95 %
 _LEAST_LENGTH = 5.0  # minimum mean number of consecutive blocks drawn
+LEAST_DAYS = 8  # from so many days on days are resampled, else time blocks
+LEAST_INDEPENDENT = 30  # time blocks without which there is no verdict, counted in runs of the bootstrap
 _POWER = 2.8  # a true difference of this many standard errors is detected with 80 % power at the 5 % level
 
 
@@ -74,57 +79,132 @@ def _block_length(values: Vector) -> float:
 
 
 @dataclass(frozen=True)
-class BootstrapDifference:
-    """A mean difference with a 95 % confidence interval from ``low`` to ``high``, bootstrapped over time blocks.
+class Sample:
+    """What was resampled: ``count`` days, or ``count`` time blocks in ``independent`` runs on average."""
 
-    ``error`` is the standard error, ``blocks`` the number of time blocks, and ``length`` the mean number of consecutive
-    blocks drawn. A true difference of ``detectable`` would be significant with a probability of 80 %.
+    unit: str  # day or block
+    count: int
+    independent: float
+
+    @property
+    def enough(self) -> bool:
+        """Whether there are enough of them for a verdict."""
+        return self.independent >= (LEAST_DAYS if self.unit == "day" else LEAST_INDEPENDENT)
+
+    def further_days(self, days: float) -> int:
+        """Return how many days are missing for a verdict after ``days`` days of this kind.
+
+        Examples
+        --------
+        >>> Sample("block", 38, 7.6).further_days(1), Sample("block", 19, 2.0).further_days(0.5)
+        (3, 7)
+        """
+        if self.enough:
+            return 0
+        return math.ceil(min(days * LEAST_INDEPENDENT / self.independent, LEAST_DAYS) - days - 1e-9)
+
+    def __str__(self) -> str:
+        if self.unit == "day":
+            return f"{self.count} days"
+        return f"{self.count} time block{'s' if self.count != 1 else ''}, {self.independent:.0f} of them independent"
+
+
+@dataclass(frozen=True)
+class BootstrapDifference:
+    """A mean difference with a 95 % confidence interval from ``low`` to ``high``, and the p-value of a mean of 0.
+
+    ``error`` is the standard error. A true difference of ``detectable`` would be significant with a probability of
+    80 %. The p-value is below 0.05 exactly if the interval excludes 0.
     """
 
     mean: float
-    low: float
-    high: float
-    error: float
-    blocks: int
-    length: float
-    detectable: float
+    low: float = math.nan
+    high: float = math.nan
+    p_value: float = math.nan
+    error: float = math.nan
+
+    @property
+    def detectable(self) -> float:
+        """The true difference that is detected with 80 % power."""
+        return _POWER * self.error
 
     def paired(self, against: str) -> PairedDifference:
-        """Return the difference from the router ``against``; statistics that need several blocks may be None."""
-        low, high, detectable = (x if math.isfinite(x) else None for x in (self.low, self.high, self.detectable))
-        return PairedDifference(against, self.mean, low, high, self.blocks, detectable)
+        """Return the difference from the router ``against``; statistics that need several units may be None."""
+        numbers = (self.low, self.high, self.p_value, self.detectable)
+        return PairedDifference(against, self.mean, *(x if math.isfinite(x) else None for x in numbers))
 
 
-def block_sums(values: Vector, blocks: Integers) -> tuple[Vector, Vector]:
-    """Return the sum and the number of the values ``(n,)`` in each block; ``blocks (n,)`` names the block of each."""
-    _, place = np.unique(blocks, return_inverse=True)
-    return np.asarray(np.bincount(place, weights=values)), np.bincount(place).astype(np.float64)
+class Resamples:
+    """Resamples of days or time blocks, for all series of a comparison.
+
+    ``units (n,)`` is the day or time block of each value, numbered in order of time. Time blocks are drawn in runs; the
+    mean length of a run is the longest that any of the ``series (n, m)`` needs.
+    """
+
+    sample: Sample
+
+    def __init__(
+        self, units: Integers, unit: str, series: Floats, rng: np.random.Generator, *, resamples: int = _RESAMPLES
+    ) -> None:
+        one_of("unit", unit, ("day", "block"))
+        exact_array("units", units, np.int64, (len(series),))
+        if not len(series):
+            raise InputError("series must hold at least one number, was empty")
+        names, self._place = np.unique(units, return_inverse=True)
+        count, length = len(names), 1.0
+        self._counts = np.bincount(self._place).astype(np.float64)
+        if unit == "block":
+            needed = [_block_length(self._sums(one) / self._counts) for one in series.T]
+            length = min(max([*needed, _LEAST_LENGTH]), max(count / 4, 1.0))
+        self.sample, self._length = Sample(unit, count, count / length), length
+        self._drawn = _stationary_draws(count, length, resamples, rng)
+        self._weights = self._counts[self._drawn].sum(axis=1)
+
+    def _sums(self, values: Vector) -> Vector:
+        return np.asarray(np.bincount(self._place, weights=values))
+
+    def difference(self, values: Vector) -> BootstrapDifference:
+        """Return the mean of ``values (n,)`` with its own confidence interval."""
+        return self.differences([values])[0]
+
+    def differences(self, series: Sequence[Vector]) -> list[BootstrapDifference]:
+        """Return the mean of each series with joint 95 % confidence intervals and p-values.
+
+        The intervals hold all the means at once with a probability of 95 %: each is as many standard errors wide as the
+        largest deviation of all series in 95 % of the resamples. Errors are of Student's distribution.
+        """
+        means = [float(values.mean()) for values in series]
+        count = self.sample.count
+        if count < 2:
+            return [BootstrapDifference(mean) for mean in means]
+        wider, freedom = _small_sample(count, self._length)
+        student = wider * float(stdtrit(freedom, 1 - _LEVEL / 2) / ndtri(1 - _LEVEL / 2))
+        drawn = [self._sums(values)[self._drawn].sum(axis=1) / self._weights for values in series]
+        errors = [float(one.std(ddof=1)) for one in drawn]
+        largest = np.zeros(len(self._drawn))
+        for one, mean, error in zip(drawn, means, errors, strict=True):
+            if error > 0:
+                largest = np.maximum(largest, np.abs(one - mean) / error)
+        largest.sort()
+        # p < 0.05 exactly if fewer than `rare` resamples deviate at least as far as the mean does from 0
+        rare = math.ceil(_LEVEL * (len(largest) + 1) - 1e-9) - 1
+        limit = float(largest[-rare])
+        found = []
+        for mean, error in zip(means, errors, strict=True):
+            observed = abs(mean) / (student * error) if error > 0 else math.inf if mean else 0.0
+            beyond = len(largest) - int(np.searchsorted(largest, observed))
+            half = student * error * limit
+            p_value = (1 + beyond) / (1 + len(largest))
+            found.append(BootstrapDifference(mean, mean - half, mean + half, p_value, wider * error))
+        return found
 
 
 def bootstrap_difference(
-    values: Vector, blocks: Integers, rng: np.random.Generator, *, resamples: int = _RESAMPLES
+    values: Vector, units: Integers, rng: np.random.Generator, *, unit: str = "block", resamples: int = _RESAMPLES
 ) -> BootstrapDifference:
-    """Return the mean of ``values (n,)`` with a confidence interval from a stationary bootstrap over time blocks.
-
-    ``blocks (n,)`` is the time block of each value; blocks are numbered in order of time.
-    """
+    """Return the mean of ``values (n,)`` with a confidence interval from resamples of their days or time blocks."""
     exact_array("values", values, np.float64, (None,))
-    exact_array("blocks", blocks, np.int64, (len(values),))
-    if not len(values):
-        raise InputError("values must hold at least one number, was empty")
-    mean = float(values.mean())
-    sums, counts = block_sums(values, blocks)
-    count = len(sums)
-    if count < 2:
-        return BootstrapDifference(mean, math.nan, math.nan, math.nan, count, 1.0, math.nan)
-    length = min(max(_block_length(sums / counts), _LEAST_LENGTH), max(count / 4, 1.0))
-    drawn = _stationary_draws(count, length, resamples, rng)
-    means = sums[drawn].sum(axis=1) / counts[drawn].sum(axis=1)
-    wider, freedom = _small_sample(count, length)
-    error = wider * float(means.std(ddof=1))
-    wider *= float(stdtrit(freedom, 0.975) / ndtri(0.975))
-    low, high = (mean - wider * (float(q) - mean) for q in np.quantile(means, (0.975, 0.025)))
-    return BootstrapDifference(mean, low, high, error, count, length, _POWER * error)
+    return Resamples(units, unit, values[:, None], rng, resamples=resamples).difference(values)
 
 
 def _small_sample(count: int, length: float) -> tuple[float, float]:
@@ -135,37 +215,13 @@ def _small_sample(count: int, length: float) -> tuple[float, float]:
 
     Examples
     --------
-    >>> [round(value, 2) for value in _small_sample(40, 1.0)]  # independent blocks: the usual n / (n - 1), and n
-    [1.01, 40.0]
+    >>> [round(value, 2) for value in _small_sample(40, 1.0)]  # independent: the usual n / (n - 1), and n - 1
+    [1.01, 39.0]
     >>> [round(value, 2) for value in _small_sample(40, 5.0)]
-    [1.14, 8.78]
+    [1.14, 7.78]
     """
     kept = (1 - 1 / length) ** 2
-    return math.sqrt(count / (count - 2 * length + 1)), count * (1 - kept) / (1 + kept)
-
-
-def superior_pvalue(
-    benchmark: Vector, others: Floats, rng: np.random.Generator, *, length: float, resamples: int = _RESAMPLES
-) -> float:
-    """Return the p-value of the hypothesis that no series of losses has a smaller mean than the benchmark.
-
-    This is the consistent version of Hansen's test, which ignores series that are clearly worse. ``benchmark (n,)`` and
-    ``others (n, m)`` are mean losses by time block, ``length`` is the mean run length of the bootstrap.
-    """
-    gains = exact_array("benchmark", benchmark, np.float64, (None,))[:, None] - exact_array(
-        "others", others, np.float64, (len(benchmark), None)
-    )
-    n = len(gains)
-    drawn = _stationary_draws(n, length, resamples, rng)
-    means = gains.mean(axis=0)
-    resampled = gains[drawn].mean(axis=1)
-    scale = np.maximum(math.sqrt(n) * resampled.std(axis=0), 1e-300)
-    kept = (
-        np.where(means >= -scale / math.sqrt(n) * math.sqrt(2 * math.log(math.log(n))), means, 0.0) if n > 2 else means
-    )
-    observed = max(float((math.sqrt(n) * means / scale).max()), 0.0)
-    draws = np.maximum((math.sqrt(n) * (resampled - kept) / scale).max(axis=1), 0.0)
-    return float((draws > observed).mean()) if observed > 0 else 1.0
+    return math.sqrt(count / (count - 2 * length + 1)), count * (1 - kept) / (1 + kept) - 1
 
 
 def plain_quantile(value: pl.Expr, part: int, parts: int = 100) -> pl.Expr:
@@ -200,19 +256,25 @@ def expected_shortfall(cost: pl.Expr, percent: int = 5) -> pl.Expr:
 class PairedDifference:
     """Mean difference over the same orders: the cost of a router minus that of ``against``, in basis points.
 
-    Negative values mean that the router is cheaper. ``low`` and ``high`` are the ends of the 95 % confidence interval
-    over time blocks. A true difference of ``detectable_bps`` would be significant with a probability of 80 %.
+    Negative values mean that the router is cheaper. ``low`` and ``high`` are the ends of the 95 % confidence interval;
+    ``p_value`` is that of no difference, below 0.05 exactly if the interval excludes 0. A true difference of
+    ``detectable_bps`` would be significant with a probability of 80 %.
     """
 
     against: str
     difference_bps: float
     low: float | None
     high: float | None
-    blocks: int
+    p_value: float | None
     detectable_bps: float | None
 
 
-def time_block_numbers(orders: pl.DataFrame) -> Integers:
-    """Return the time block of each order ``(n,)``; blocks of all symbols and days are numbered consecutively."""
-    numbered = orders.select(pl.struct("symbol", "day", "block").rank("dense").cast(pl.Int64))
-    return numbered.to_series().to_numpy()
+def resampling_units(orders: pl.DataFrame) -> tuple[Integers, str]:
+    """Return the unit of each order ``(n,)``, numbered in order of time, and its name.
+
+    The unit is the day from `LEAST_DAYS` days on, else the time block. Orders of all symbols and seeds within a unit
+    belong together: they met the same market.
+    """
+    unit = "day" if orders["day"].n_unique() >= LEAST_DAYS else "block"
+    key = ["day"] if unit == "day" else ["day", "block"]
+    return orders.select(pl.struct(key).rank("dense").cast(pl.Int64)).to_series().to_numpy(), unit

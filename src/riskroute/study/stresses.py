@@ -26,7 +26,7 @@ from riskroute.study.costs import order_costs_bps
 from riskroute.study.markets import MarketDay
 from riskroute.study.play import PLACEBOS, PlayCache, play_routers
 from riskroute.study.router_comparison import ORDER
-from riskroute.study.statistics import BootstrapDifference, bootstrap_difference, time_block_numbers
+from riskroute.study.statistics import BootstrapDifference, bootstrap_difference, resampling_units
 
 
 def stress_configs(config: BacktestConfig, *, pools: bool) -> dict[str, BacktestConfig]:
@@ -141,14 +141,11 @@ def run_placebos(
 
 def _difference(one: polars.DataFrame, other: polars.DataFrame, config: BacktestConfig) -> BootstrapDifference:
     """Return the paired difference in cost between two plays of the same orders."""
-    key = ["seed", *ORDER]
-    joined = (
-        order_costs_bps(one).join(order_costs_bps(other).select(*key, "cost_bps"), on=key, suffix="_other").sort(key)
-    )
+    theirs = order_costs_bps(other).select(*ORDER, "cost_bps")
+    joined = order_costs_bps(one).join(theirs, on=ORDER, suffix="_other").sort(ORDER)
     gaps = (joined["cost_bps"] - joined["cost_bps_other"]).to_numpy()
-    return bootstrap_difference(
-        gaps, time_block_numbers(joined), np.random.default_rng(seed_stream(config.seed, "placebo"))
-    )
+    units, unit = resampling_units(joined)
+    return bootstrap_difference(gaps, units, np.random.default_rng(seed_stream(config.seed, "placebo")), unit=unit)
 
 
 def placebo_table(found: Sequence[_PlaceboResult]) -> TextTable:

@@ -111,14 +111,13 @@ class Study:
         plays = 0
         for size, horizon in config.cases:
             names = candidate_names((*config.routers, CLAIRVOYANT), pools=pools, horizon=horizon, train=config.train)
-            rounds = symbols * config.seeds
             repeats = queue_plays(days, config.backtest(size, horizon))
-            own = len(names) * rounds * repeats + symbols * len(set(names) & set(FITTED))
+            own = len(names) * symbols * repeats + symbols * len(set(names) & set(FITTED))
             worlds = SURFACE_POINTS if pools and config.surface_orders else 0
             if config.stresses:
                 worlds += len(stresses.stress_configs(config.backtest(size, horizon), pools=pools))
             pooled = own if symbols > 1 else 0
-            plays += own + 2 * worlds * rounds + pooled
+            plays += own + 2 * worlds * symbols + pooled
         return plays
 
     def play(
@@ -169,7 +168,8 @@ class Study:
     ) -> list[Path]:
         """Write the result, the routing table and the states of the routers to use; return the files.
 
-        Routers learn on all days, static splits are fitted on training days; one state per symbol, size and deadline.
+        Routers learn from all orders of all days, static splits are fitted on training days; one state per symbol, size
+        and deadline.
         """
         folder, where, cache = writable_folder("out", out), _backend(backend), _cache(kept)
         tasks, names = [], []
@@ -178,7 +178,7 @@ class Study:
             if mine:
                 config = result.config.backtest(case.quantity, case.horizon)
                 candidate = static_fit_candidate(case.use, mine, config, backend=where, cache=cache)
-                tasks.append(next(task for task in play_tasks([candidate], mine, config) if task.seed == config.seed))
+                tasks += play_tasks([candidate], mine, dataclasses.replace(config, seeds=1))
                 size = natural_text(case.quantity).replace(",", "")
                 names.append(f"state-{in_file_name(case.symbol)}-{size}-{case.horizon:g}s.json")
         played = perform_plays(tasks, backend=where, cache=cache)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from riskroute.core.text import fixed_text, money_text, rounds_to_zero, words_list
 from riskroute.study.candidates import CLAIRVOYANT, FITTED
 from riskroute.study.config import StudyConfig
-from riskroute.study.router_comparison import RouterComparison
+from riskroute.study.router_comparison import ROUNDING, RouterComparison
+from riskroute.study.statistics import LEAST_DAYS, LEAST_INDEPENDENT, Sample
 
 if TYPE_CHECKING:
     from riskroute.study.case import (
@@ -24,14 +25,18 @@ if TYPE_CHECKING:
 def backtest_verdict(found: RouterComparison, *, synthetic: bool = False) -> str:
     """Recommend a router and state its saving; the benchmark rule unless another is significantly better."""
     best = found.best
+    rested = "" if found.resting else f" {_NO_LIMIT_ORDERS}"
     if share := found.too_much_estimated(best):
-        return f"No verdict: {no_verdict_text(share, synthetic=synthetic)}"
+        return f"Not enough data to tell: {no_verdict_text(share, synthetic=synthetic)}{rested}"
+    if not found.sample.enough:
+        few = _few_days(found.sample, found.further_days(best), found.further_orders(best))
+        return f"Not enough data to tell: {few}{_queues(found, best)}{rested}"
     others = [name for name in found.routers if name not in (found.bar, CLAIRVOYANT)]
     use = f"Use {best} (synthetic days)" if synthetic else f"Use {best}"
     pair = found.routers[best].paired
     if best != found.bar and pair is not None:
         low, high = (fixed_text(None if end is None else -end) for end in (pair.high, pair.low))
-        tested = "" if found.p_value is None else f"; {_p(found.p_value)}, best of {len(others)}"
+        tested = "" if pair.p_value is None else f"; {_p(pair.p_value)}, best of {len(others)}"
         saved = _saved(-pair.difference_bps)
         text = f"{use}: saves {saved} bps per order against {found.bar} (95 % CI {low} to {high}{tested})."
     elif not others:
@@ -45,7 +50,22 @@ def backtest_verdict(found: RouterComparison, *, synthetic: bool = False) -> str
             _queues(found, best)
             + f" Perfect foresight would save {fixed_text(headroom)} bps per order against {found.bar}."
         )
-    return text
+    return text + rested
+
+
+_NO_LIMIT_ORDERS = "Limit orders could not be played on this data."
+
+
+def _few_days(sample: Sample, days: int, orders: int) -> str:
+    """Say that there are too few days or time blocks for a verdict, and how many further ones would be enough."""
+    needed = f"{LEAST_INDEPENDENT} independent time blocks or {LEAST_DAYS} test days are needed"
+    return f"the orders cover {sample}; {needed}. {_further(days, orders).capitalize()}."
+
+
+def _further(days: int, orders: int) -> str:
+    return (
+        f"about {days:,} further test {'day' if days == 1 else 'days'} like these ({orders:,} orders) would be enough"
+    )
 
 
 def _queues(found: RouterComparison, router: str) -> str:
@@ -87,11 +107,21 @@ def case_verdict(case: StudyCase, config: StudyConfig, *, pooled: bool = False, 
     orders = {"buy": "buy orders", "sell": "sell orders"}.get(config.side, "orders")
     size = f"{case.size} of {case.symbol}" if case.symbol else case.size
     which = f"{orders} of {size} {deadline}{' on synthetic days' if synthetic else ''}"
-    begin = "All symbols pooled: " if pooled else ""
-    if not case.verdict:
-        text = f"no verdict for {which}: {no_verdict_text(case.estimated_share, synthetic=synthetic)}"
-        return begin + text if pooled else text[0].upper() + text[1:]
-    parts = [f"{begin}{'for' if pooled else 'For'} {which}, use {case.use}.", _verdict(case)]
+    if case.reason == "too few days":
+        few = _few_days(case.comparison.sample, case.further_days, case.further_orders)
+        begin = "All symbols pooled: not" if pooled else "Not"
+        parts = [f"{begin} enough data to tell which router to use for {which}: {few}{_so_far(case)}"]
+    elif not case.verdict:
+        begin = "All symbols pooled: not" if pooled else "Not"
+        why = no_verdict_text(case.estimated_share, synthetic=synthetic)
+        return f"{begin} enough data to tell which router to use for {which}: {why}"
+    else:
+        begin = "All symbols pooled: for" if pooled else "For"
+        parts = [f"{begin} {which}, use {case.use}.", _verdict(case)]
+    if not case.comparison.resting:
+        parts.append(_NO_LIMIT_ORDERS)
+    if overlooked := _not_chosen(case):
+        parts.append(overlooked)
     if pooled:
         return " ".join(parts)
     if case.estimated_share > 0:
@@ -102,7 +132,7 @@ def case_verdict(case: StudyCase, config: StudyConfig, *, pooled: bool = False, 
     if case.saving is not None:
         parts.append(_tail(case))
         if case.chosen in FITTED:
-            parts.append(f"{case.chosen} was fitted on the training days, so its cost there is optimistic.")
+            parts.append(f"{case.chosen} was scored on training orders that it was not fitted to.")
         parts.append(_losses(case.losses))
     if case.learning is not None:
         parts.append(_exploration(case.learning, case.chosen))
@@ -119,40 +149,81 @@ def _verdict(case: StudyCase) -> str:
     found, bar, saving = case.comparison, case.comparison.bar, case.saving
     days = "day" if case.test_days == 1 else "days"
     test = f"{case.test_days} test {days}" if case.training_days else f"the second half of {case.test_days} {days}"
-    judged = f"{test} ({found.orders:,} orders)"
+    judged = f"{test} ({found.orders:,} orders, {found.sample})"
     headroom = f"even perfect foresight would have saved only {fixed_text(case.headroom_bps)} bps per order"
     if case.reason == "beats" and saving is not None:
-        tested = "" if found.p_value is None else f"; {_p(found.p_value)} by Hansen's test over all routers"
-        return (
-            f"On {judged} it saved {_saved(saving.bps.mean)} bps per order against the benchmark rule {bar} "
-            f"({_interval(saving.bps)}{tested}){_amounts(saving, case.currency)}."
-        )
+        moved = _moved(saving, f"the benchmark rule {bar}")
+        return f"On {judged} it {moved}{_amounts(saving, case.currency)}{_charged(case)}."
     if saving is None:
         if case.reason == "no headroom":
             return f"It is the benchmark rule, and there is no headroom: on {judged} {headroom}."
         return "It is the benchmark rule, and no router was better on the training days."
-    if rounds_to_zero(saving.bps.mean):
-        moved = f"cost the same as {bar} ({_interval(saving.bps.negated)})"
-    elif saving.bps.mean > 0:
-        moved = f"saved {fixed_text(saving.bps.mean)} bps per order against {bar} ({_interval(saving.bps)})"
-    else:
-        more = fixed_text(-saving.bps.mean)
-        moved = f"cost {more} bps per order more than {bar} ({_interval(saving.bps.negated)})"
-    if case.reason in ("chance", "riskier", "queues"):
+    moved = _moved(saving, bar)
+    if case.reason in ("riskier", "queues"):
         moved += _amounts(saving, case.currency)
+    moved += _charged(case)
     detectable = saving.detectable_bps
     power = "" if detectable is None else f" (minimum detectable saving {fixed_text(detectable)} bps)"
-    objectives = [fixed_text(found.routers[name].objective_bps) for name in (case.chosen, bar)]
+    if case.further_days:
+        power += f"; {_further(case.further_days, case.further_orders)}"
     because = {
         "worse": "; it is significantly worse",
-        "riskier": f"; with the charge for risk it is worse, {objectives[0]} bps against {objectives[1]} bps",
+        "riskier": "",
         "no headroom": f", and there is no headroom: {headroom}",
-        "chance": f"; the best of this many routers may do that by chance ({_p(found.p_value or 0.0)})",
         "queues": "; but not with both the pessimistic and the optimistic queue model",
         "too little": "; even the largest saving in the interval is too small to matter",
         "too few orders": f"; too few orders to tell{power}",
     }[case.reason]
     return f"On {judged} {case.chosen}, the best on the training days, {moved}{because}."
+
+
+def _moved(saving: CaseSaving, bar: str) -> str:
+    """Say how much a router saved or lost against the rule, with interval and p-value."""
+    tested = "" if saving.p_value is None else f"; {_p(saving.p_value)}"
+    if rounds_to_zero(saving.bps.mean):
+        return f"cost the same as {bar} ({_interval(saving.bps.negated)}{tested})"
+    if saving.bps.mean > 0:
+        return f"saved {fixed_text(saving.bps.mean)} bps per order against {bar} ({_interval(saving.bps)}{tested})"
+    more = fixed_text(-saving.bps.mean)
+    return f"cost {more} bps per order more than {bar} ({_interval(saving.bps.negated)}{tested})"
+
+
+def _charged(case: StudyCase) -> str:
+    """Say what the saving is with the charge for risk; empty if there is none."""
+    one = case.comparison.routers[case.chosen]
+    pair, cost = one.paired_objective, one.paired
+    if pair is None or cost is None or abs(pair.difference_bps - cost.difference_bps) < ROUNDING:
+        return ""
+    tested = "" if pair.p_value is None else f"; {_p(pair.p_value)}"
+    if pair.difference_bps > 0:
+        more = fixed_text(pair.difference_bps)
+        return f"; with the charge for risk it cost {more} bps more ({_ends(pair.low, pair.high)}{tested})"
+    low, high = (None if end is None else -end for end in (pair.high, pair.low))
+    saved = fixed_text(-pair.difference_bps)
+    return f"; with the charge for risk it saved {saved} bps ({_ends(low, high)}{tested})"
+
+
+def _so_far(case: StudyCase) -> str:
+    """State the saving on too few days, after a space; empty if the rule was chosen."""
+    if case.saving is None:
+        return ""
+    return f" So far {case.chosen}, the best on the training days, {_moved(case.saving, case.comparison.bar)}."
+
+
+def _not_chosen(case: StudyCase) -> str:
+    """Explain why the router with the best objective on the test days was not chosen; empty if it was."""
+    test = {name: one.objective_bps for name, one in case.comparison.routers.items() if name != CLAIRVOYANT}
+    best, training = min(test, key=lambda name: test[name]), case.training_objective_bps
+    if test[best] >= test[case.chosen] - ROUNDING or not {best, case.chosen} <= training.keys():
+        return ""
+    found = f"{fixed_text(test[best], 3)} bps against {fixed_text(test[case.chosen], 3)} bps"
+    why = f"there it had {fixed_text(training[best], 3)} bps against {fixed_text(training[case.chosen], 3)} bps"
+    if training[best] < training[case.chosen] - ROUNDING:
+        why += ", which the risk profile did not admit"
+    return (
+        f"On the test days {best} had a lower objective than {case.chosen}, {found}, but a router is chosen on the "
+        f"training days: {why}."
+    )
 
 
 def _saved(bps: float) -> str:
@@ -181,9 +252,13 @@ def _tail(case: StudyCase) -> str:
 
 
 def _interval(one: CaseEstimate, digits: int = 2) -> str:
-    if one.low is None or one.high is None:
+    return _ends(one.low, one.high, digits)
+
+
+def _ends(low: float | None, high: float | None, digits: int = 2) -> str:
+    if low is None or high is None:
         return "too few time blocks for a CI"
-    return f"95 % CI {fixed_text(one.low, digits)} to {fixed_text(one.high, digits)}"
+    return f"95 % CI {fixed_text(low, digits)} to {fixed_text(high, digits)}"
 
 
 def _p(value: float) -> str:
