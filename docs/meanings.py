@@ -302,7 +302,7 @@ LIVE_LIMITS: Meanings = {
     "collar_bps": ("basis points", "Price collar: largest distance of a child order's price from the arrival mid."),
     "quote_seconds": (
         "seconds",
-        "Largest age of an order's newest quote; an order whose newest quote is older is refused.",
+        "Largest age of a quote at the order's receipt: older ones are left out; an order without others is refused.",
     ),
     "stale_quotes": ("orders", "Consecutive orders with stale quotes above which trading halts."),
     "clock_jump_seconds": ("seconds", "Clock jump above which trading halts."),
