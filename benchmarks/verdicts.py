@@ -25,7 +25,7 @@ from riskroute.study.costs import objective_cost
 from riskroute.study.day_tables import KEY, DayTables
 from riskroute.study.markets import MarketDay
 from riskroute.study.play import PlayCache, play_routers
-from riskroute.study.router_comparison import choose_benchmark, choose_router, compare_routers, training_objectives
+from riskroute.study.router_comparison import choose_benchmark, compare_routers, training_excess, training_objectives
 from riskroute.study.static_fit import static_fit_candidate
 from riskroute.study.study import Study
 from timing import leave, print_heading, progress, say, sized, verdict
@@ -183,7 +183,8 @@ def _placebo(played: DayTables, cell: Cell, layout: str, rng: np.random.Generato
     bar = choose_benchmark(tables.orders, names, pools="dark-first+sweep" in names, horizon=cell[2], risk=risk)
     found = compare_routers(tables, bar, {}, risk=risk, joint=False)
     training = tables.orders.filter(~pl.col("judged"))
-    return found.choice_reason(choose_router(training_objectives(training, risk.kappa), bar)) == "beats"
+    chosen = risk.best(training_objectives(training, risk.kappa), training_excess(training, bar), bar)
+    return found.choice_reason(chosen) == "beats"
 
 
 def _exchanged(names: list[str], count: int, rng: np.random.Generator) -> list[list[str]]:

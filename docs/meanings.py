@@ -63,6 +63,7 @@ STUDY: Meanings = {
         "`optimistic`, or `exact` (no limit orders there). Default: `pessimistic`; see [Estimated queue "
         "positions](backtest.md#estimated-queue-positions).",
     ),
+    "frontier": ("", "Whether to answer for the other risk profiles too, and to draw the risk frontier."),
     "stresses": ("", "Whether to stress-test the selected router and the benchmark rule."),
     "fees": ("", "A fee schedule for recorded days, see [below](#feestoml)."),
     "pools": ("", "Dark pools, see below. Default: those of the market."),
@@ -301,7 +302,7 @@ LIVE_LIMITS: Meanings = {
     "collar_bps": ("basis points", "Price collar: largest distance of a child order's price from the arrival mid."),
     "quote_seconds": (
         "seconds",
-        "Largest age of an order's newest quote; an order whose newest quote is older is refused.",
+        "Largest age of a quote at the order's receipt: older ones are left out; an order without others is refused.",
     ),
     "stale_quotes": ("orders", "Consecutive orders with stale quotes above which trading halts."),
     "clock_jump_seconds": ("seconds", "Clock jump above which trading halts."),

@@ -35,36 +35,37 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def few_orders(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Two days of the demo's study with a few orders."""
-    few = {"days": 2, "train": None, "hours": None, "orders": 8, "block_minutes": 1.0}
-    for name, surface in (("DEMO_STUDY", 4), ("DEMO_URGENT", 0)):
-        monkeypatch.setattr(demo, name, getattr(demo, name) | few | {"surface_orders": surface})
+    few = {"days": 2, "train": None, "hours": None, "orders": 8, "block_minutes": 1.0, "surface_orders": 4}
+    monkeypatch.setattr(demo, "DEMO_STUDY", demo.DEMO_STUDY | few)
     with short_market(10):
         yield
 
 
 @pytest.mark.usefixtures("small", "few_orders", "unpainted")
-def test_the_rules_come_first_then_the_study_then_the_policies(
+def test_the_verdict_comes_first_then_five_routers_the_page_and_the_policies(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run_app(["demo", "--out", str(tmp_path)]) == 0
     said, progress = capsys.readouterr()
-    rules, everything, surface, *_ = said.split("\n\n")
-    named = [{line.split()[0] for line in text.splitlines()[3:]} for text in (rules, everything)]
-    assert named == [{*demo.DEMO_RULES, "clairvoyant"}, {*demo.DEMO_RULES, "static", "contextual", "clairvoyant"}]
-    assert surface.splitlines()[0].endswith("under other dark-pool assumptions, bps.")
-    begin = "Not enough data to tell which router to use for orders of 1,000 shares of LUMO "
-    patient, urgent = (line for line in said.splitlines() if line.startswith(begin))
-    assert patient.startswith(f"{begin}with a 10-second deadline on synthetic days: the orders cover ")
-    assert "synthetic days" in rules.splitlines()[0]
-    assert urgent.startswith(f"{begin}for immediate execution on synthetic days: the orders cover ")
-    assert f"\n{patient}\n" in (tmp_path / "study" / "study.txt").read_text()
+    verdict, table, page, _ = said.split("\n\n", 3)
+    begin = (
+        "Not enough data to tell which router to use for orders of 1,000 shares of LUMO with a 10-second deadline on "
+    )
+    assert verdict.startswith(f"{begin}synthetic days: the orders cover ")
+    assert f"\n{verdict} " in (tmp_path / "study" / "study.txt").read_text()
+    rows = table.splitlines()
+    assert rows[0].split()[:3] == ["router", "cost", "bps"]
+    assert len(rows) == 2 + 5
+    assert any("benchmark" in row for row in rows)
+    assert page == f"The whole answer: {tmp_path / 'study' / 'study.html'}"
 
-    table = said.partition("The paper's experiment: regret of each policy.\n")[2].splitlines()
-    assert table[0].startswith("8 shares over 6 slots: 1,287 splits, 400 rounds, 3 runs, risk tolerance 2")
-    assert {row.split()[0] for row in table[3:11]} == set(demo.DEMO_POLICIES)
-    files = {"regret.json", "regret.parquet", "regret.png", "study", "study-at-once"}
+    table = said.partition("The paper's experiment: regret of each policy.\n")[2]
+    rows = table.splitlines()
+    assert rows[0].startswith("8 shares over 6 slots: 1,287 splits, 400 rounds, 3 runs, risk tolerance 2")
+    assert {row.split()[0] for row in rows[3:11]} == set(demo.DEMO_POLICIES)
+    files = {"regret.json", "regret.parquet", "regret.png", "study"}
     assert {path.name for path in tmp_path.iterdir()} == files  # days are not kept
-    lines = ["loading (slower the first time)", "0 of 2 days prepared", "0 of 4 rules played"]
+    lines = ["loading (slower the first time)", "0 of 2 days prepared"]
     assert list(dict.fromkeys(line for line in progress.splitlines() if line in lines)) == lines  # repeated if slow
     assert "0 of 24 runs" in progress
 

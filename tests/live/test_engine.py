@@ -20,7 +20,7 @@ from riskroute.live.log.interface import LogEntry, log_row_events
 from riskroute.live.log.recovery import replay_log, verify_log
 from riskroute.live.state.amounts import NANO
 from riskroute.live.state.events import AcceptedEvent, HaltedEvent, SentEvent, UnansweredEvent
-from riskroute.live.state.trading_state import encode_trading_state
+from riskroute.live.state.trading_state import TradingState, encode_trading_state
 from riskroute.live.venues.simulated import Faults, JournalledVenue, SimulatedVenueMarket
 from riskroute.routers.registry import make_router
 from riskroute.routers.rules import DarkFirstRule, RestEvenRule
@@ -278,6 +278,11 @@ def test_a_log_that_cannot_be_written_stops_everything() -> None:
     assert world.engine.submit(parent_order("two")).result(0).parent == "two"
 
 
+def apart_from_places(state: TradingState) -> bytes:
+    """A state without the events of a start, which takes places down and up."""
+    return encode_trading_state(msgspec.structs.replace(state, events=0, now=0, down={}))
+
+
 def test_the_same_log_gives_the_same_state_and_the_same_decisions() -> None:
     world = World(faults=Faults(partial=0.3, duplicate=0.2, disorder=0.2, silence=0.1), snapshot_every=60)
     engine = world.start(make_router("thompson", units=4))
@@ -295,8 +300,8 @@ def test_the_same_log_gives_the_same_state_and_the_same_decisions() -> None:
     assert result.holds
     assert result.decisions == 60
     world.die()
-    before = encode_trading_state(world.state)
-    assert encode_trading_state(world.start(make_router("thompson", units=4)).state) == before
+    before = apart_from_places(world.state)
+    assert apart_from_places(world.start(make_router("thompson", units=4)).state) == before
 
 
 def test_verification_finds_a_decision_that_the_router_does_not_make() -> None:

@@ -194,7 +194,7 @@ def test_orders_that_waited_together_are_durable_before_anything_of_them_is_sent
 
 
 def test_a_snapshot_is_due_after_so_many_events_but_not_soon_after_a_slow_one() -> None:
-    world = World(snapshot_every=10)
+    world = World(snapshot_every=16)  # connecting takes 7 events
     engine, states = world.start(), world.states
     save = states.save
 

@@ -228,7 +228,7 @@ def test_events_of_unknown_orders_are_refused() -> None:
         desk.put(SentEvent(at=desk.at, child="no"))
     with pytest.raises(DataError, match="the encoded state is damaged"):
         decode_trading_state(b"nonsense")
-    with pytest.raises(DataError, match="a state must have version 4, had 1"):
+    with pytest.raises(DataError, match="a state must have version 5, had 1"):
         decode_trading_state(msgspec.msgpack.encode({"version": 1, "unknown_field": 3, "parents": 0}))
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from riskroute.routers.risk import BALANCED
 from riskroute.study.case import (
     CaseDarkSurface,
     CaseEstimate,
@@ -26,7 +27,7 @@ from riskroute.study.case import (
 from riskroute.study.config import StudyConfig
 from riskroute.study.page import _stress_rows, _study_page, _verdict_facts
 from riskroute.study.result import StudyResult, savings_table
-from riskroute.study.router_comparison import REASONS, QueueEstimate, RouterComparison, _RouterResult, choose_router
+from riskroute.study.router_comparison import REASONS, QueueEstimate, RouterComparison, _RouterResult
 from riskroute.study.statistics import PairedDifference, Sample
 from riskroute.study.verdict import case_verdict
 
@@ -37,6 +38,7 @@ def router(
     paired: tuple[float, float, float] | None = None,
     charged: tuple[float, float, float] | None = None,
     estimated: float = 0.0,
+    admitted: bool = True,
 ) -> _RouterResult:
     pair, other = (None if one is None else PairedDifference("sweep", *one, 0.01, 0.31) for one in (paired, charged))
     numbers: dict[str, Any] = dict.fromkeys((item.name for item in dataclasses.fields(_RouterResult)), 0.0)
@@ -44,6 +46,7 @@ def router(
         **numbers
         | {"cost_bps": cost, "objective_bps": objective, "paired": pair, "es95_bps": cost + 4}
         | {"paired_objective": other, "estimated_share": estimated, "feedback": "F0"}
+        | {"paired_tail": pair, "admitted": admitted}
     )
 
 
@@ -53,10 +56,11 @@ def comparison(
     room: float = 1.0,
     charged: tuple[float, float, float] | None = None,
     estimated: float = 0.0,
+    admitted: bool = True,
 ) -> RouterComparison:
     routers = {
         "sweep": router(2.0, 2.2, estimated=estimated),
-        "contextual": router(2.0 + paired[0], objective, paired, charged or paired),
+        "contextual": router(2.0 + paired[0], objective, paired, charged or paired, admitted=admitted),
         "clairvoyant": router(2.0 - room, 2.0 - room, (-room, -room, -room)),
     }
     return RouterComparison(160, "sweep", Sample("day", 8, 8.0), 8.0, False, routers)
@@ -70,6 +74,7 @@ PAIRED = {
     "too few days": (-0.4, -0.6, -0.2),
     "too little": (-0.01, -0.05, 0.03),
     "too few orders": (-0.2, -0.6, 0.2),
+    "tail": (-0.4, -0.6, -0.2),
     "queues": (-0.4, -0.6, -0.2),
 }
 CASES = {
@@ -82,6 +87,7 @@ CASES = {
     ),
     "too little": comparison(PAIRED["too little"], 2.1),
     "too few orders": comparison(PAIRED["too few orders"], 2.0),
+    "tail": comparison(PAIRED["tail"], 1.8, admitted=False),
     "queues": dataclasses.replace(
         comparison(PAIRED["queues"], 1.8),
         queues=QueueEstimate(
@@ -111,7 +117,9 @@ def test_the_reason_and_its_words(reason: str) -> None:
         further_days=found.further_days("contextual"),
         further_orders=found.further_orders("contextual"),
     )
-    text = case_verdict(case, StudyConfig())
+    whole, profile = case_verdict(case, StudyConfig()), " The risk profile is balanced (mean cost + 0.05 x variance)."
+    assert profile in whole
+    text = whole.replace(profile, "")
     if reason == "too few days":
         assert text.startswith(
             "Not enough data to tell which router to use for orders of 1,000 shares with a 60-second deadline: the "
@@ -132,6 +140,7 @@ def test_the_reason_and_its_words(reason: str) -> None:
         "too little": "CI -0.03 to 0.05; p = 0.010); even the largest saving in the interval is too small to matter.",
         "too few orders": "too few orders to tell (minimum detectable saving 0.31 bps); about 12 further test days "
         "like these (240 orders) would be enough.",
+        "tail": "p = 0.010); but its expected shortfall is significantly larger than the rule's.",
         "queues": "(0.200 USD to 0.600 USD); but not with both the pessimistic and the optimistic queue model. Queue "
         "positions at BITS are estimates (model power 3), since trades there have no order ids: contextual saves -0.10 "
         "to 0.75 bps between the pessimistic and the optimistic model.",
@@ -143,7 +152,6 @@ def test_the_reason_and_its_words(reason: str) -> None:
 
 
 def test_the_rule_stays_unless_something_is_better() -> None:
-    assert choose_router({"spray": 2.0, "sweep": 2.0, "contextual": 2.0 - 1e-12}, "sweep") == "sweep"
     assert [comparison((0.4, 0.2, 0.6), 3.0, room).choice_reason("sweep") for room in (1.0, 0.05)] == [
         "nothing better",
         "no headroom",
@@ -185,7 +193,7 @@ def test_there_is_no_verdict_where_much_is_estimated() -> None:
     table = savings_table([case])
     row = dict(zip(table.header, table.rows[0], strict=True))
     assert (row["use"], row["estimated"]) == ("not enough data", "57.0%")
-    assert dict(_verdict_facts(case))["router to use"] == "not enough data to tell"
+    assert dict(_verdict_facts(case, BALANCED))["router to use"] == "not enough data to tell"
     result = StudyResult(StudyConfig(), ("AAPL 2019-03-04",), (), (case,))
     page = repr(_study_page(result))
     assert "Not enough data to tell: more than 10% of the volume is beyond the recorded depth" in page
@@ -233,8 +241,8 @@ def test_the_answer_says_that_days_are_synthetic() -> None:
     start = "For orders of 1,000 shares of LUMO with a 60-second deadline"
     assert made.answer.startswith(f"{start} on synthetic days, use contextual.")
     assert real.answer.startswith(f"{start}, use contextual.")
-    assert str(made).startswith("dark (synthetic), 10:30-11:30 New York, protection none: ")
-    assert str(real).startswith("dark, 10:30-11:30 New York, protection reg-nms: ")
+    assert str(made).startswith("dark (synthetic), 10:30-11:30 New York, protection none, risk profile balanced: ")
+    assert str(real).startswith("dark, 10:30-11:30 New York, protection reg-nms, risk profile balanced: ")
     page = _study_page(made)
     assert page.title == "Which router to use for LUMO (synthetic)"
     assert "Synthetic days: generated, not recorded" in page.subtitle
@@ -388,7 +396,8 @@ def test_a_worse_tail_and_a_fit_to_the_training_days_are_said() -> None:
     )
     text = case_verdict(case, StudyConfig())
     assert text.startswith("For orders of 100 shares of LUMO for immediate execution, use contextual.")
-    assert "The tail is no worse: contextual's worst 5 % of orders averaged 5.60 bps, sweep's 6.00 bps." in text
+    tails = "contextual's worst 5 % of orders averaged 5.60 bps, sweep's 6.00 bps"
+    assert f"The tail is no worse: {tails} (95 % CI -0.60 to -0.20 for the difference)." in text
     assert "fitted" not in text
     worse = dataclasses.replace(
         case, chosen="static+sweep", use="static+sweep", comparison=dataclasses.replace(found, routers=fitted)

@@ -14,7 +14,7 @@ import polars as pl
 import pytest
 
 from riskroute.core.errors import InputError
-from riskroute.routers.risk import BALANCED, CHEAPEST, RiskProfile
+from riskroute.routers.risk import BALANCED, CAUTIOUS, CHEAPEST, RiskProfile
 from riskroute.simulation.backends import Backend
 from riskroute.study.backtest import BacktestResult, _equivalent_tolerance, run_backtest
 from riskroute.study.candidates import candidate_names
@@ -383,3 +383,31 @@ def test_every_size_has_a_comparison_of_its_own(dark_days: list[MarketDay], tmp_
         )
     with pytest.raises(InputError, match="no judged order of 4,000 shares met a two-sided market; use more orders"):
         run_backtest("dark", dark_days, dataclasses.replace(config, orders=1), backend=HERE)
+
+
+@pytest.mark.parametrize("orders", [7, 20, 33])
+def test_the_difference_in_tails_is_that_of_the_shortfalls(orders: int) -> None:
+    """Also where the worst 5 % are a fraction of an order; only a capped profile refuses a router for its tail."""
+    rng = np.random.default_rng(orders)
+    bar = rng.normal(2.0, 1.0, (20, orders))
+    heavy = bar - 1.0 + 9.0 * (bar > np.quantile(bar, 0.9))
+    costs = {"bar": bar.ravel().tolist(), "heavy": heavy.ravel().tolist()}
+    cheap, safe = (found_of(costs, risk=risk).routers for risk in (CHEAPEST, CAUTIOUS))
+    pair = cheap["heavy"].paired_tail
+    assert pair is not None
+    assert pair.difference_bps == pytest.approx(cheap["heavy"].es95_bps - cheap["bar"].es95_bps)
+    assert pair.low is not None
+    assert pair.low > 0
+    assert [one["heavy"].admitted for one in (cheap, safe)] == [True, False]
+    assert safe["bar"].admitted
+    assert safe["bar"].paired_tail is None
+
+
+def test_a_capped_profile_does_not_use_a_router_with_a_worse_tail() -> None:
+    rng = np.random.default_rng(1)
+    bar = rng.normal(2.0, 1.0, 400)
+    heavy = bar - 1.0 + 9.0 * (bar > np.quantile(bar, 0.97))
+    costs = {"bar": bar.tolist(), "heavy": heavy.tolist(), "clairvoyant": (bar - 2.0).tolist()}
+    free, capped = (found_of(costs, risk=RiskProfile("one", 0.0, capped=one)) for one in (False, True))
+    assert (free.best, free.choice_reason("heavy")) == ("heavy", "beats")
+    assert (capped.best, capped.choice_reason("heavy")) == ("bar", "tail")

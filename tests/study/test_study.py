@@ -249,7 +249,9 @@ def test_a_restored_router_goes_on_as_the_one_that_was_played(
 
 def test_every_symbol_has_a_state(dark_days: list[MarketDay], tmp_path: Path) -> None:
     days = [*dark_days, *(dataclasses.replace(day, instrument=Instrument("TWIN")) for day in dark_days)]
-    config = StudyConfig(quantities=(100, 300), horizons=(0.0,), orders=6, routers=("spray",), surface_orders=0)
+    config = StudyConfig(
+        quantities=(100, 300), horizons=(0.0,), orders=6, routers=("spray",), surface_orders=0, frontier=False
+    )
     told: list[tuple[str, int, int]] = []
     study = study_of(config)
     found = study.play(days, kept=tmp_path, backend=HERE, progress=lambda *words: told.append(words))

@@ -68,7 +68,13 @@ def test_the_page_is_one_small_file_that_asks_for_nothing(page: Path) -> None:
 def test_every_section_is_there(page: Path, content: Page, study_result: StudyResult) -> None:
     (part,) = content.parts
     assert [section.title for section in part.sections] == [
-        *("Cost by router", "Cost by hour of the day", "Where it saves and where it loses", "Venues and dark pools"),
+        *(
+            "Cost by router",
+            "Risk frontier",
+            "Cost by hour of the day",
+            "Where it saves and where it loses",
+            "Venues and dark pools",
+        ),
         *("Learning curve", "Example: a typical order", "Example: the best order", "Example: the worst order"),
         *("Sensitivity to dark-pool assumptions", "Stress tests", "Routing table"),
     ]
@@ -107,7 +113,7 @@ def without_constants(text: str, result: StudyResult) -> str:
     for known in (*result.versions.values(), *(one.time for case in result.cases for one in case.examples)):
         text = text.replace(known, "")
     plain = re.sub(r"\d{4}-\d\d-\d\d", "", text)
-    plain = re.sub(r"30 independent|8 (test )?days", "", plain)  # as many as a verdict needs
+    plain = re.sub(r"30 independent|8 (test )?days|0\.05 x variance", "", plain)  # as many as a verdict needs
     return re.sub(r"1, 10 and 60 seconds|(markout|adverse)\s10? s|markout\s60 s|shortfall 5 %", "", plain)
 
 
@@ -155,7 +161,9 @@ def test_a_study_without_a_router_to_compare_has_a_page_too(study_result: StudyR
     rule = dataclasses.replace(
         case, chosen="sweep", use="sweep", reason="nothing better", saving=None, learning=None, states=(), losses=()
     )
-    bare = dataclasses.replace(rule, surface=None, learning_curve=None, stresses=None, examples=(), routing_table=())
+    bare = dataclasses.replace(
+        rule, frontier=None, surface=None, learning_curve=None, stresses=None, examples=(), routing_table=()
+    )
     result = dataclasses.replace(study_result, cases=(rule, bare), pools=())
     content = _study_page(result)
     assert content.summary is not None
@@ -174,8 +182,8 @@ def test_every_symbol_has_a_part_of_its_own_and_all_together_the_last(study_resu
     )
     assert content.title == "Which router to use for LUMO, TWIN (synthetic)"
     assert content.subtitle == (
-        "Market dark (synthetic), protection reg-nms, 2019-03-04: buy and sell orders in turn. Synthetic days: "
-        "generated, not recorded."
+        "Market dark (synthetic), protection reg-nms, risk profile cheapest, 2019-03-04: buy and sell orders in turn. "
+        "Synthetic days: generated, not recorded."
     )
     names = ["LUMO", "TWIN", "All symbols"]
     assert [part.title for part in content.parts] == [f"{name}, 2,500 shares, 10 seconds" for name in names]
@@ -189,7 +197,13 @@ def test_a_page_of_many_cases_stays_below_two_megabytes(study_result: StudyResul
     assert content.write(tmp_path / "study.html").stat().st_size < 2_000_000
     assert content.parts[11] == content.parts[0]
     titles = [section.title for section in content.parts[12].sections]
-    assert titles == ["Cost by router", "Where it saves and where it loses", "Stress tests", "Routing table"]
+    assert titles == [
+        "Cost by router",
+        "Risk frontier",
+        "Where it saves and where it loses",
+        "Stress tests",
+        "Routing table",
+    ]
     assert content.parts[12].answer == content.parts[0].answer
 
 

@@ -31,7 +31,6 @@ from faulty_disk import FaultyDisk, FaultyLog, FaultyStateStore, Operation, no_f
 from live_engines import World, parent_order
 from live_logs import LONG
 from live_services import order_json, served, service_config
-from riskroute.live import engine as engine_module
 from riskroute.live.config import LiveConfig
 from riskroute.live.engine import TradingEngine
 from riskroute.live.log.interface import Log, log_events_after, verify_log_chain
@@ -39,11 +38,11 @@ from riskroute.live.log.recovery import replay_log, verify_log
 from riskroute.live.log.snapshot_writer import SnapshotWriter
 from riskroute.live.log.sqlite import SqliteLog
 from riskroute.live.log.state_store import SqliteStateStore, StateStore
+from riskroute.live.places import Places
 from riskroute.live.service import Service
 from riskroute.live.state import fold
 from riskroute.live.state.amounts import NANO
 from riskroute.live.state.archive import OrderArchive
-from riskroute.live.state.effects import SendEffect
 from riskroute.live.state.events import AcceptedEvent, SettledEvent
 from riskroute.live.state.orders import ChildOrder, order_id
 from riskroute.live.state.trading_state import TradingState, encode_trading_state
@@ -447,7 +446,14 @@ if __name__ == "__main__":
         shake(Path(where), name, int(orders), int(kills), int(seed), float(pace))
     else:
         if task == "resend":
-            vars(engine_module)["QueryEffect"] = SendEffect
+            resolve = Places.resolve
+
+            def resend(self: Places, place: str) -> None:
+                resolve(self, place)
+                for name in self.unresolved[place]:
+                    self.gateways[place].send(self._ledger.state.children[name].order)
+
+            Places.resolve = resend  # type: ignore[method-assign]  # the mistake
         where, step, *routers = words
         enough = 1 if task == "resend" else math.inf
         found = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import tempfile
 import threading
 from contextlib import ExitStack, suppress
@@ -24,15 +23,11 @@ from riskroute.cli.output import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from riskroute.simulation.backends import Backend
     from riskroute.simulation.results import SimulationResult
     from riskroute.simulation.runner import SimulationTask
-    from riskroute.study.backtest import BacktestResult
-    from riskroute.study.markets import MarketDay
-    from riskroute.study.result import StudyResult
-    from riskroute.study.study import Study
 
 # half an hour on each of twelve days: four for training, eight for testing, which are enough for a verdict
 DEMO_STUDY = {
@@ -42,13 +37,8 @@ DEMO_STUDY = {
     "train": 4,
     "hours": "10:30-11:00",
     "orders": 60,
-    "routers": ["static", "contextual"],
     "surface_orders": 12,
 }
-# immediate execution, where learning has nothing to add
-DEMO_URGENT = DEMO_STUDY | {"horizons": 0.0, "orders": 30, "routers": ["contextual"], "surface_orders": 0}
-# rules that do not learn, played first because they are fast
-DEMO_RULES = ("sweep", "dark-first+sweep", "dark-first+post+sweep", "rest-even+sweep")
 DEMO_POLICIES = ("adaptive", "risk-ucb", "greedy", "uniform", "risk-exp-exp", "thompson", "rise", "rise++")
 DEMO_RUNS, DEMO_HORIZON = 50, 100_000  # per policy: runs, and rounds per run
 
@@ -68,8 +58,7 @@ def _demo(
     """
     check_output_paths({"--out": out / "regret.json"})
     require_market_command()
-    for path in _run_studies(out):
-        say(f"wrote {path}")
+    _run_study(out)
     from riskroute.simulation.backends import Backend
 
     say("\nThe paper's experiment: regret of each policy.")
@@ -98,68 +87,31 @@ def _compare_policies(backend: Backend, finished: Callable[[SimulationTask], Non
     return panel.gather(tasks, run_backend_tasks(tasks, backend, finished=finished))
 
 
-def _run_studies(out: Path) -> list[Path]:
-    """Run the demo's studies and print their results, the simple rules first; return the files written."""
+def _run_study(out: Path) -> None:
+    """Run the demo's study; print its verdict, the routers with the lowest objectives, and where the page is."""
     from riskroute.cli.study import write_page
 
     with output_status("loading (slower the first time)", lines=True):
         from riskroute.core.files import writable_folder
         from riskroute.simulation.backends import Backend
+        from riskroute.study.result import leading_table
         from riskroute.study.study import Study
+        from riskroute.study.verdict import case_opening
 
-    study, urgent, backend = Study(**DEMO_STUDY), Study(**DEMO_URGENT), Backend()
+    study, backend = Study(**DEMO_STUDY), Backend()
     folder = writable_folder("out", out)
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder) as kept:  # days are large and take seconds to make
         with show_progress(study.config.days or 0, "days prepared", lines=True) as progress:
             days = study.days(kept=kept, backend=backend, progress=progress)
-        with show_progress(len(DEMO_RULES), "rules played", lines=True) as progress:
-            rules = _play_rules(study, days, Path(kept), backend, progress)
-        say("1,000 shares with a 10-second deadline on synthetic days: cost of the simple rules, basis points.")
-        say(rules.comparison.table().plain())
         with show_progress(study.max_plays(days), "plays", lines=True) as progress:
             result = study.play(days, kept=kept, backend=backend, progress=progress)
-        _show_study(result)
-        files = study.write(result, days, folder / "study", kept=kept, backend=backend)
-        files += write_page(result, folder / "study")
-        with output_status("the same orders for immediate execution", lines=True):
-            at_once = urgent.play(days, kept=kept, backend=backend)
-        say(f"{at_once.answer}\n")
-        files += urgent.write(at_once, days, folder / "study-at-once", kept=kept, backend=backend)
-        return [*files, *write_page(at_once, folder / "study-at-once")]
-
-
-def _play_rules(
-    study: Study, days: Sequence[MarketDay], kept: Path, backend: Backend, progress: Callable[..., None]
-) -> BacktestResult:
-    """Play the simple rules alone; the study reuses these plays from the cache."""
-    from riskroute.study.backtest import run_backtest
-    from riskroute.study.play import PlayCache
-
-    (case,) = study.config.cases
-    config = dataclasses.replace(study.config.backtest(*case), routers=DEMO_RULES)
-    cache = PlayCache(kept / "played")
-    return run_backtest(
-        study.config.market,
-        days,
-        config,
-        backend=backend,
-        cache=cache,
-        finished=lambda task: progress(task.candidate.label),
-    )
-
-
-def _show_study(result: StudyResult) -> None:
-    """Print all routers, the sensitivity to dark-pool assumptions, and the answer."""
-    from riskroute.study.result import surface_table
-
+        study.write(result, days, folder / "study", kept=kept, backend=backend)
     (case,) = result.cases
-    say("\nAll routers on the synthetic test days; clairvoyant has perfect foresight.")
-    say(case.comparison.table().plain())
-    if case.surface is not None:
-        say(f"\nSaving of {case.surface.router} against {case.surface.against} under other dark-pool assumptions, bps.")
-        say(surface_table(case.surface).plain())
-    say(f"\n{result.answer}\n")
+    say(f"{case_opening(case, result.config, synthetic=result.synthetic)}\n")
+    say(leading_table(case).plain())
+    for page in write_page(result, folder / "study") or [folder / "study" / "study.txt"]:
+        say(f"\nThe whole answer: {page}")
 
 
 def live_demo(

@@ -68,6 +68,12 @@ def _study(
     latency_ms: Annotated[
         float | None, typer.Option(help="One-way latency to a lit venue in milliseconds; default: 1.")
     ] = None,
+    frontier: Annotated[
+        bool | None,
+        typer.Option(
+            "--frontier/--no-frontier", help="Whether to answer for the other risk profiles too; default: yes."
+        ),
+    ] = None,
     stresses: Annotated[
         bool | None, typer.Option("--stresses", help="Repeat the router and the benchmark rule under stress.")
     ] = None,

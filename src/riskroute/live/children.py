@@ -6,8 +6,9 @@ Plans are executed as in the backtest (`riskroute.routers.execution`), with the 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,9 +16,10 @@ from riskroute.core.arrays import Matrix
 from riskroute.core.instrument import instrument_from_terms
 from riskroute.core.validation import unvalidated
 from riskroute.live.state.amounts import NANO, amount_scale
-from riskroute.live.state.orders import ChildOrder, OrderOutcome, ParentOrder, minimum_order_units, order_id
+from riskroute.live.state.orders import ChildOrder, OrderOutcome, ParentOrder, order_id
 from riskroute.live.state.quotes import PoolQuote, VenueQuote
 from riskroute.live.state.trading_state import ChildState, ParentState, TradingState
+from riskroute.live.venues.gateway import VenueTerms
 from riskroute.routers.context import Context, ContextBooks, ContextPool
 from riskroute.routers.execution import (
     DEADLINE,
@@ -40,6 +42,8 @@ from riskroute.routing.fees import VenueFees, fee_limits
 
 _STAGE = 1000  # slots per stage: children of the plan from 0, of the next stage from 1000, and so on
 _VENUE_AT_DEADLINE = 3 * _STAGE - 2  # slot of the last retry of shares that only one venue may fill
+
+AVOIDED = NANO  # nanoseconds for which an order does not use a place that has not taken one of its children
 
 Quotes = tuple[VenueQuote, ...]
 Children = tuple[ChildOrder, ...]
@@ -142,15 +146,18 @@ def report_of(outcome: OrderOutcome) -> Report:
 class ChildMaker:
     """Makes the child orders that `riskroute.routers.execution` sends, within the limits of the live router.
 
-    A child without a limit price gets the tighter of the collar and the order's own limit. Venues and pools
-    outside ``places`` cannot be reached: they fill nothing. ``collar`` returns the worst price allowed, given the mid
-    and the sign of the order.
+    A child without a limit price gets the tighter of the collar and the order's own limit. ``terms`` returns what a
+    venue or pool accepts in a symbol; places without terms, and those that are down, cannot be reached: they fill
+    nothing. ``collar`` returns the worst price allowed, given the mid and the sign of the order.
     """
 
     deadline_sweeps = 2  # a sweep may miss, since quotes lag behind the venues' books: a second one follows
 
-    def __init__(self, stream: str, collar: Callable[[int, int], int], places: frozenset[str]) -> None:
-        self.stream, self.collar, self.places = stream, collar, places
+    def __init__(
+        self, stream: str, collar: Callable[[int, int], int], terms: Callable[[str, str], VenueTerms | None]
+    ) -> None:
+        self.stream, self.collar, self.terms = stream, collar, terms
+        self._steps: dict[tuple[str, str, str], _Steps] = {}  # by place, symbol and terms of the instrument
         # called with the key of an order and the time of its next look
         self.on_wait: Callable[[str, int], None] = lambda key, when: None
         self.looks: dict[str, dict[str, tuple[int, int]]] = {}  # by order and stage: times of the first and next look
@@ -173,16 +180,27 @@ class ChildMaker:
         self.looks.clear()
         self._contexts.clear()
 
-    def first(self, order: ParentOrder, plan: Plan) -> Children:
-        """Return the children to send with the decision."""
-        making = _Making(self, order, plan, order.quotes, ())
+    def steps(self, place: str, order: ParentOrder) -> _Steps | None:
+        """Return what a place accepts in the order's symbol; None if it does not trade it."""
+        key = place, order.symbol, order.terms
+        if (known := self._steps.get(key)) is None and (found := self.terms(place, order.symbol)) is not None:
+            known = self._steps[key] = _Steps.of(found, order)
+        return known
+
+    def forget_terms(self) -> None:
+        """Ask for the terms of places again."""
+        self._steps.clear()
+
+    def first(self, order: ParentOrder, plan: Plan, down: Container[str] = ()) -> Children:
+        """Return the children to send with the decision, none of them to places that are down."""
+        making = _Making(self, order, plan, order.quotes, (), down=down)
         return making.orders(making.execution.first_children())
 
     def following(self, state: TradingState, parent: ParentState, quotes: Quotes, now: int) -> Children:
         """Return the children to send now for shares that no child holds; empty if no child is due."""
         order, plan = parent.order, Plan.from_json(parent.decision.plan)
         children = [state.children[name] for name in parent.children]
-        making = _Making(self, order, plan, quotes, children, _own_fills(state, children), now)
+        making = _Making(self, order, plan, quotes, children, _own_fills(state, children), now, state.down)
         if plan.recall is not None and now >= parent.decision.at + int(plan.recall * NANO):
             making.too_late = "dark_rest"
         if parent.closing:
@@ -214,6 +232,38 @@ class ChildMaker:
         return rule if touching or rule != "touch" else "sweep"
 
 
+class _Steps(NamedTuple):
+    """Tick in 1e-9, and lot and least quantity in units, at a place; the least notional value as an amount."""
+
+    tick: int
+    lot: int
+    least: int
+    notional: int
+    idempotent: bool
+
+    @classmethod
+    def of(cls, terms: VenueTerms, order: ParentOrder) -> _Steps:
+        """Convert the terms of a place, which are never finer than those of the instrument."""
+        one = order.instrument
+        return cls(
+            max(math.ceil(terms.tick * NANO), order.scale.tick),
+            max(math.ceil(terms.lot / one.unit), one.lot_units),
+            math.ceil(max(terms.minimum_quantity, one.minimum_quantity) / one.unit),
+            math.ceil(max(terms.minimum_notional, one.minimum_notional) * order.scale.one),
+            terms.idempotent,
+        )
+
+    def least_units(self, value: int) -> int:
+        """Return the smallest quantity, given the amount of one unit."""
+        if self.lot == 1 and self.least <= 1 and not self.notional:
+            return 1
+        least = max(self.least, -(-self.notional // value), 1)
+        return -(-least // self.lot) * self.lot
+
+
+_Sendable = tuple[ExecutionChild, int, _Steps]  # a child with its limit price and what its place accepts
+
+
 class _Making:
     """Children of one order at one time."""
 
@@ -226,9 +276,14 @@ class _Making:
         children: Sequence[ChildState],
         own: Sequence[tuple[str, float, int, int]] = (),
         now: int = 0,
+        down: Container[str] = (),
     ) -> None:
         self.maker, self.order, self.plan, self.quotes, self.sent, self.now = maker, order, plan, quotes, children, now
-        self.sign, self.own, self.too_late = order.sign, own, ""
+        self.sign, self.own, self.too_late, self.down = order.sign, own, "", down
+        # A place that has just not taken a child of this order is not asked again at once.
+        refused = [child for child in children if child.reason == "withheld" and not child.losses]
+        self.avoided = {child.order.place for child in refused if now - child.done_at < AVOIDED}
+        self.reached: dict[str, _Steps | None] = {}
         self.tick = order.scale.tick
         self.worst = self._on_tick(maker.collar(order.mid // order.scale.unit, self.sign))
         if order.limit is not None:
@@ -275,12 +330,13 @@ class _Making:
         kinds = (("dark", plan.dark), ("dark_rest", plan.dark_rest), ("limit", plan.limit), ("take", plan.take))
         slots = {pair: k for k, pair in enumerate((kind, place) for kind, places in kinds for place in places)}
         for child in children:
-            price = self._price(child, takes)
-            if price is None or child.place not in self.maker.places or child.kind == self.too_late:
+            steps = self._steps(child.place)
+            price = None if steps is None or child.kind == self.too_late else self._price(child, takes)
+            if price is None or steps is None or (price := _on_tick(price, steps.tick, self.sign)) <= 0:
                 self.execution.finish(child, 0)
             else:
-                sendable.append((child, price))
-        for child, price in self._large_enough(sendable):
+                sendable.append((child, price, steps))
+        for child, price, steps in self._large_enough(sendable):
             self.execution.sent(child)
             if child.stage == PLAN:
                 number = slots[child.kind, child.place]
@@ -304,31 +360,40 @@ class _Making:
                     quantity=child.shares,
                     limit=price,
                     until=0 if child.kind in IMMEDIATE else order.deadline,
+                    idempotent=steps.idempotent,
                 )
             )
         return tuple(made)
 
-    def _large_enough(self, children: list[tuple[ExecutionChild, int]]) -> list[tuple[ExecutionChild, int]]:
-        """Return children in multiples of the lot, none below the minimum; the others end without a fill.
+    def _steps(self, place: str) -> _Steps | None:
+        """Return what a place accepts now; None if it cannot be reached."""
+        if place not in self.reached:
+            usable = place not in self.down and place not in self.avoided
+            self.reached[place] = self.maker.steps(place, self.order) if usable else None
+        return self.reached[place]
+
+    def _large_enough(self, children: list[_Sendable]) -> list[_Sendable]:
+        """Return children in multiples of their place's lot, none below its minimum; the others end without a fill.
 
         The quantity that this takes from children that trade at once goes to the largest of them. What no child can
         hold stays with the order, and is marked at its deadline unless a later child holds it.
         """
-        lot = self.context.lot
-        least = minimum_order_units(self.order.terms, self.order.mid)
-        if least <= 1:
+        unit, mid = self.order.scale.unit, self.order.mid
+        minima = [steps.least_units(min(price * unit, mid)) for _, price, steps in children]
+        if all(least <= 1 for least in minima):
             return children
-        sizes = [child.shares - child.shares % lot for child, _ in children]
-        sizes = [size if size >= least else 0 for size in sizes]
-        taking = [k for k, (child, _) in enumerate(children) if child.kind in ("take", "sweep")]
+        sizes = [child.shares - child.shares % steps.lot for child, _, steps in children]
+        sizes = [size if size >= least else 0 for size, least in zip(sizes, minima, strict=True)]
+        taking = [k for k, (child, _, _) in enumerate(children) if child.kind in ("take", "sweep")]
         if taking:
             largest = max(taking, key=lambda k: children[k][0].shares)
             size = sizes[largest] + sum(children[k][0].shares - sizes[k] for k in taking)
-            sizes[largest] = size - size % lot if size >= least else 0
+            size -= size % children[largest][2].lot
+            sizes[largest] = size if size >= minima[largest] else 0
         found = []
-        for (child, price), size in zip(children, sizes, strict=True):
+        for (child, price, steps), size in zip(children, sizes, strict=True):
             if size:
-                found.append((child._replace(shares=size), price))
+                found.append((child._replace(shares=size), price, steps))
             else:
                 self.execution.finish(child, 0)
         return found
@@ -348,12 +413,11 @@ class _Making:
         return min(self.worst, self._on_tick(price)) if self.sign > 0 else max(self.worst, self._on_tick(price))
 
     def _on_tick(self, price: int) -> int:
-        """Return the closest multiple of the tick that is no worse than a price."""
-        return price - price % self.tick if self.sign > 0 else price + -price % self.tick
+        return _on_tick(price, self.tick, self.sign)
 
     def levels(self, *, usable: bool = True) -> ExecutionLevels:
         """Return the displayed side; if ``usable``, what may be taken: reachable, within the collar, not taken yet."""
-        sign, places, shown = self.sign, self.maker.places, {quote.venue: quote for quote in self.quotes}
+        sign, shown = self.sign, {quote.venue: quote for quote in self.quotes}
         quotes = (*self.order.quotes, *self.quotes)
         rates = _fees(tuple([(one.taker, one.taker_rate, 0, 0) for one in quotes]), self.order.terms).takers
         fees = {quote.venue: row for quote, row in zip(quotes, rates, strict=True)}
@@ -366,7 +430,7 @@ class _Making:
             numbers += [price / NANO for price, _ in levels]
             numbers += [math.nan] * (depth - len(levels))
         for name, levels in zip(self.venues, sides, strict=True):
-            there = not usable or name in places
+            there = not usable or self._steps(name) is not None
             numbers += [size if there and (sign * price <= worst or not usable) else 0.0 for price, size in levels]
             numbers += [0.0] * (depth - len(levels))
         prices, sizes = np.array(numbers, dtype=np.float64).reshape(2, len(sides), depth)
@@ -378,6 +442,11 @@ class _Making:
                 fills.append(ExecutionFill(v, paid, shares, times[v] if times[v] <= at else -1, at))
             remove_own(prices, sizes, fills, np.array(times), self.now)
         return ExecutionLevels(self.venues, prices, sizes, np.array([fees[name] for name in self.venues]))
+
+
+def _on_tick(price: int, tick: int, sign: int) -> int:
+    """Return the closest multiple of the tick that is no worse than a price."""
+    return price - price % tick if sign > 0 else price + -price % tick
 
 
 def child_id(stream: str, parent: str, slot: int, attempt: int) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as LateError
 
@@ -21,6 +21,7 @@ from riskroute.live.state.events import AnyEvent, IntendedEvent, MarkedEvent, Se
 from riskroute.live.state.orders import OrderDecision, OrderOutcome, ParentOrder
 from riskroute.live.state.quotes import PoolQuote, VenueQuote, quoted_touch
 from riskroute.live.state.trading_state import ParentState, TradingState
+from riskroute.live.venues.gateway import VenueTerms
 from riskroute.routers.plan import Plan, plain_plan
 from riskroute.routers.registry import router_bytes, router_from
 from riskroute.routers.router import Router
@@ -30,20 +31,20 @@ from riskroute.routers.rules import SweepRule
 class Decider:
     """Decides for the engine, within the limits; a router that takes longer than ``seconds`` is disabled.
 
-    ``quotes`` returns the current books of a symbol; ``places`` are the venues and pools that can be reached.
+    ``quotes`` returns the current books of a symbol, ``terms`` what a place accepts in a symbol (None: nothing).
     """
 
     def __init__(
         self,
         stream: str,
         limits: Limits,
-        places: frozenset[str],
+        terms: Callable[[str, str], VenueTerms | None],
         learner: Learner,
         quotes: Callable[[str], Quotes | None] | None = None,
         seconds: float | None = None,
     ) -> None:
-        self.limits, self.places, self.learner = limits, places, learner
-        self.maker = ChildMaker(stream, limits.worst_price, places)
+        self.limits, self.learner = limits, learner
+        self.maker = ChildMaker(stream, limits.worst_price, terms)
         self.quotes, self.seconds = quotes, seconds
         self.safe = SweepRule()
         self.counterfactual = Counterfactual()
@@ -55,9 +56,9 @@ class Decider:
         if self._thread is not None:
             self._thread.shutdown(wait=False)
 
-    def warm_up(self, now: int) -> None:
+    def warm_up(self, now: int, places: Iterable[str]) -> None:
         """Let a copy of the router and the safe router decide once, so that everything is compiled and loaded."""
-        venues = sorted(self.places) or ["A"]
+        venues = sorted(places) or ["A"]
         bids, asks = ((100 * NANO, 10_000),), ((100 * NANO + NANO // 100, 10_000),)
         order = ParentOrder(
             key="warm up",
@@ -89,7 +90,7 @@ class Decider:
         else:
             try:
                 plan = self.timed(self._asked, order, now)
-                children = self.maker.first(order, plan)
+                children = self.maker.first(order, plan, state.down)
                 reason = self.limits.children_refusal(state, order, mid, children, order.quantity)
             except RouterError as error:
                 reason = str(error)
@@ -97,7 +98,7 @@ class Decider:
         refusal = ""
         if reason:
             plan = plain_plan(self.safe.decide(self.maker.context(order)))
-            children = self.maker.first(order, plan)
+            children = self.maker.first(order, plan, state.down)
             if refusal := self.limits.children_refusal(state, order, mid, children, order.quantity):
                 self.maker.forget(order.key)
         return self.decision(order.key, plan, now, ticket, reason, consulted=consulted), children, refusal
@@ -162,7 +163,8 @@ class Decider:
         parent = state.parents[key]
         if parent.settled or parent.free <= 0 or parent.marked:
             return None
-        quotes = (self.quotes and self.quotes(parent.order.symbol)) or parent.order.quotes
+        current = None if self.quotes is None else self.quotes(parent.order.symbol)
+        quotes = parent.order.quotes if current is None else current
         if state.halted:
             return self._give_up(parent, quotes, now) if parent.open == 0 else None
         children = self.maker.following(state, parent, quotes, now)

@@ -31,15 +31,16 @@ from riskroute.live.log.recovery import recover_log
 from riskroute.live.log.snapshot_writer import SnapshotWriter
 from riskroute.live.log.state_store import StateStore
 from riskroute.live.market_history import MarketHistory
+from riskroute.live.places import Places
 from riskroute.live.state import events
 from riskroute.live.state.amounts import NANO
 from riskroute.live.state.archive import OrderArchive
-from riskroute.live.state.effects import NextEffect, QueryEffect
+from riskroute.live.state.effects import NextEffect
 from riskroute.live.state.execution_reports import ExecutionReport
 from riskroute.live.state.orders import OrderDecision, ParentOrder, order_digest
-from riskroute.live.state.quotes import MarketTrade
+from riskroute.live.state.quotes import MarketTrade, quoted_touch
 from riskroute.live.state.trading_state import TradingState
-from riskroute.live.venues.gateway import Gateway, VenueAccount
+from riskroute.live.venues.gateway import Gateway, GatewaySink, VenueAccount, VenueTerms
 from riskroute.routers.execution import PUBLIC_AFTER
 from riskroute.routers.registry import router_bytes, router_from
 from riskroute.routers.router import Router
@@ -65,10 +66,14 @@ class _PlaceSink:
         self._engine.report(*reports)
 
     def up(self) -> None:
-        return
+        def up() -> None:
+            self._engine.decider.maker.forget_terms()  # the venue may have changed them
+            self._engine.places.up(self._place)
+
+        self._engine.run_soon(up)
 
     def down(self, reason: str) -> None:
-        return
+        self._engine.run_soon(lambda: self._engine.places.down(self._place, reason))
 
     def account(self, account: VenueAccount) -> None:
         return
@@ -110,11 +115,12 @@ class TradingEngine:
     ) -> None:
         self.limits, self.clock, self.monotonic, self.history = limits or Limits(), clock, monotonic, history
         learner = Learner(router, refit_every)
-        self.decider = Decider(log.header.stream, self.limits, frozenset(gateways), learner, quotes, decision_seconds)
+        self.decider = Decider(log.header.stream, self.limits, self._terms, learner, quotes, decision_seconds)
         self.ledger = Ledger(log, self.decider, self.limits, clock, monotonic, self._post)
         self.timers = LedgerTimers()
         self.decider.maker.on_wait = lambda key, when: self.timers.add(when, "look", key)
-        self.outbox = LedgerOutbox(gateways, self.ledger, self.timers, int(patience * 1e9))
+        self.places = Places(gateways, self.ledger, self.timers, int(patience * 1e9), self._post)
+        self.outbox = LedgerOutbox(self.places, self.ledger, self.timers, int(patience * 1e9))
         self.on_recovered: Callable[[TradingState], None] = lambda state: None  # called before venues are queried
         self._store = store
         save = self.outbox.post_last if saver is None else saver.submit
@@ -131,7 +137,7 @@ class TradingEngine:
         self._unbooked: list[ExecutionReport] = []  # reports that could not be written, for `revive`
         self._unobserved: dict[str, ParentOrder] = {}  # by key, orders whose public outcomes are not known yet
         self.failed_refits = 0
-        self._started = self._closed = self._refitting = False
+        self._started = self._closed = self._refitting = self._resuming = False
         self._refit_not_before = 0
         self._adopted = self._not_due = monotonic()  # when the last belief was adopted; when last no refit was due
         self._stale = 0  # consecutive orders with old quotes
@@ -181,8 +187,19 @@ class TradingEngine:
 
     @property
     def ready(self) -> bool:
-        """Whether orders are accepted unless trading is halted: the engine works, and earlier children are resolved."""
-        return self._started and not self._closed and not self.outbox.unresolved and not self.failed
+        """Whether orders are accepted unless trading is halted: the engine works, and some place can be used."""
+        return not self.not_ready
+
+    @property
+    def not_ready(self) -> str:
+        """Why no order is accepted, even if trading is not halted; empty if orders are accepted."""
+        if self.failed:
+            return self.failed
+        if not self._started or self._closed:
+            return "it was not started, or is closed"
+        if self._resuming:
+            return "places are being connected"
+        return self.places.unusable if self.state.down else ""
 
     # start, failure and revival
 
@@ -191,9 +208,8 @@ class TradingEngine:
         self._take_lease()
         self._begin(*recover_log(self.log, self.learner, self._store))
         self.on_recovered(self.state)
-        for place, gateway in self.outbox.gateways.items():
-            gateway.connect(_PlaceSink(self, place))
-        self._query_open_children()
+        self.places.connect(self.sink)
+        self._resume_orders()
         self.pump()
 
     def _take_lease(self) -> None:
@@ -229,26 +245,18 @@ class TradingEngine:
                         at=self.clock(), belief=belief, router=name, after=after, learned=0, state=first
                     )
                 )
-            self.decider.warm_up(self.clock())
-            self._started = True
+            self.places.begin("not connected yet")
+            self.decider.warm_up(self.clock(), self.places.gateways)
+            self._started = self._resuming = True
             self._adopted = self._not_due = self.monotonic()
             self._clocks = self.clock(), self.monotonic()
-            open_children = {name: child.order for name, child in self.state.children.items() if not child.done}
-            if lost := {child.place for child in open_children.values()} - set(self.outbox.gateways):
-                raise errors.StateError(f"no gateway reaches {', '.join(sorted(lost))}, where children are open")
-            self.outbox.unresolved = set(open_children)
 
-    def _query_open_children(self) -> None:
-        """Query venues for every open child, and continue unsettled orders."""
+    def _resume_orders(self) -> None:
+        """Continue unsettled orders, once the places are up that will be: their shares must not be given up before."""
         with self.lock:
-            now = self.clock()
-            for name in list(self.outbox.unresolved):
-                child = self.state.children[name]
-                if child.done:
-                    self.outbox.unresolved.discard(name)
-                else:
-                    self.outbox.post_last(QueryEffect(child.order))
-                    self.timers.add(now + self.outbox.patience, "child", name)
+            if self.failed or not self._resuming or not self.places.begun:
+                return
+            self._resuming = False
             for key in list(self.state.unsettled):
                 self._start_timers(key)
                 self.ledger.record(NextEffect(key))
@@ -292,7 +300,10 @@ class TradingEngine:
         if (refused := written.exception()) is not None:
             self.ledger.fail(refused)  # a future wakes this thread before the ledger gets the error
             return False
-        self._query_open_children()
+        with self.lock:
+            for place in list(self.places.connected):
+                self.places.resolve(place)
+        self._resume_orders()
         unbooked, self._unbooked = self._unbooked, []
         self.book(unbooked)  # no query returns a bust of a child that is done
         return not self.failed
@@ -322,19 +333,22 @@ class TradingEngine:
         with self.lock:
             now = self.clock()
             self.check_working()
-            if self.outbox.unresolved:
-                count = len(self.outbox.unresolved)
-                raise errors.RefusedError(f"venues have not answered yet for {count} children from before the start")
+            if waiting := self.not_ready:
+                raise errors.RefusedError(f"the router is not ready: {waiting}")
             if now - received > self.limits.quote_age:
                 raise errors.OverloadedError(
                     f"the router is overloaded: the order waited {(now - received) / NANO:.1f} s; try again"
                 )
-            if stale := self.limits.stale_quotes_refusal(order, received, now):
-                self._stale += 1
+            usable, unusable = self.limits.usable_quotes(order, received, now, self.state.down)
+            if not all(quoted_touch(usable)):
+                self._stale += any(quote.venue not in self.state.down for quote in order.quotes)
                 if self._stale > self.limits.stale_quotes:
                     self.ledger.halt(f"{self._stale} orders in a row had old quotes")
-                raise errors.RefusedError(stale)
+                raise errors.RefusedError(unusable)
             self._stale = 0
+            if unusable or self.state.down:
+                pools = tuple([one for one in order.pools if one.pool not in self.state.down])
+                order = msgspec.structs.replace(order, quotes=usable, pools=pools)
             if refusal := self.limits.order_refusal(self.state, order, now):
                 raise errors.RefusedError(refusal)
             order = msgspec.structs.replace(order, received=now)
@@ -438,8 +452,7 @@ class TradingEngine:
             if new:
                 written = self.ledger.record(*[events.ReportedEvent(at=now, report=one) for one in new.values()])
                 written.add_done_callback(lambda done: self._keep_unbooked(done, new.values()))
-            if self.outbox.unresolved:
-                self.outbox.unresolved.difference_update([report.child for report in reports])
+            self.places.answered(reports)
             if self.state.waiting:
                 for report in new.values():
                     if report.child in self.state.waiting:
@@ -498,6 +511,7 @@ class TradingEngine:
                 return
             now = self.clock()
             self._watch_clocks(now)
+            self._resume_orders()
             for kind, name, attempts in self.timers.due(now):
                 self._on_timer(now, kind, name, attempts)
                 if self._first.locked():
@@ -531,6 +545,8 @@ class TradingEngine:
     def _on_timer(self, now: int, kind: str, name: str, attempts: int) -> None:
         if kind == "child":
             self._query_silent(now, name, attempts)
+        elif kind == "place":
+            self.places.resolve(name)
         elif kind == "public" and self._observed >= self.most_observed:
             self.timers.add(now + 1, "public", name)
         elif kind == "public":
@@ -546,7 +562,7 @@ class TradingEngine:
 
     def _is_needed(self, kind: str, name: str) -> bool:
         """Return whether a timer may still have an effect."""
-        return kind == "child" or name in (self._unobserved if kind == "public" else self.state.unsettled)
+        return kind in ("child", "place") or name in (self._unobserved if kind == "public" else self.state.unsettled)
 
     def _query_silent(self, now: int, name: str, attempts: int) -> None:
         """Query the venue of a child if its answer is overdue."""
@@ -559,7 +575,8 @@ class TradingEngine:
         if self._silent_until > now:
             self.timers.add(self._silent_until, "child", name, attempts)
             return
-        heard = child.status in ("acknowledged", "partly_filled")
+        awaited = name in self.places.unresolved.get(child.order.place, ())
+        heard = child.status in ("acknowledged", "partly_filled") and not awaited
         if not heard or child.cancelling or child.order.immediate or child.final >= 0:
             self.ledger.record(events.UnansweredEvent(at=now, child=name))
             later = now + (self.outbox.patience << min(attempts + 1, self.longest_backoff))
@@ -652,6 +669,29 @@ class TradingEngine:
         """Queue a call for the engine's thread, with the key of its order if it has one; the call must not raise."""
         self._inbox.put(_Call(call, key))
 
+    def run_soon(self, call: Callable[[], None]) -> None:
+        """Make a call with the lock held: at once, or in the next turn of the engine's thread."""
+
+        def run() -> None:
+            with self.lock:
+                if self._started and not self._closed:
+                    call()
+                    self._resume_orders()
+            self._pump_unless_served()
+
+        if self.ledger.thread is None:
+            run()
+        else:
+            self.call_soon(run)
+
+    def sink(self, place: str) -> GatewaySink:
+        """Return what the gateway of a place reports to."""
+        return _PlaceSink(self, place)
+
+    def _terms(self, place: str, symbol: str) -> VenueTerms | None:
+        gateway = self.places.gateways.get(place)
+        return None if gateway is None else gateway.terms(symbol)
+
     def serve(self, every: float = 0.02) -> None:
         """Start the engine's thread, which runs until `close` and checks timers at least every ``every`` seconds."""
         self._ticked = self.monotonic()
@@ -734,7 +774,7 @@ class TradingEngine:
                     "the engine does not return from a call and is abandoned: the next start recovers from the log"
                 )
                 return
-        self.outbox.close()
+        self.places.close()
         self.decider.close()
         if self.snapshots is not None:
             self.snapshots.close()

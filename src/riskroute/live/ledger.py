@@ -7,9 +7,10 @@ import logging
 import queue
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from riskroute.core.errors import LeaseError, StateError
 from riskroute.core.text import one_line_text
@@ -40,7 +41,9 @@ from riskroute.live.state.events import (
 from riskroute.live.state.fold import apply
 from riskroute.live.state.orders import ChildOrder
 from riskroute.live.state.trading_state import TradingState
-from riskroute.live.venues.gateway import Gateway
+
+if TYPE_CHECKING:
+    from riskroute.live.places import Places
 
 LOGGER = logging.getLogger("riskroute.live")
 
@@ -251,7 +254,7 @@ class LedgerTimers:
         self.answer_by: dict[str, int] = {}
 
     def add(self, when: int, kind: str, name: str, attempts: int = 0) -> None:
-        """Add a timer of the kind ``child``, ``deadline``, ``recall``, ``look`` or ``public``."""
+        """Add a timer of the kind ``child``, ``deadline``, ``recall``, ``look``, ``public`` or ``place``."""
         if kind == "child":
             self.answer_by[name] = when
         self._count += 1
@@ -287,11 +290,10 @@ class LedgerOutbox:
 
     together = 64  # children sent together, under one lock and in one append
 
-    def __init__(self, gateways: Mapping[str, Gateway], ledger: Ledger, timers: LedgerTimers, patience: int) -> None:
-        self.gateways, self.patience = dict(gateways), patience
+    def __init__(self, places: Places, ledger: Ledger, timers: LedgerTimers, patience: int) -> None:
+        self.places, self.gateways, self.patience = places, places.gateways, patience
         self._ledger, self._timers = ledger, timers
         self.clear()
-        self.unresolved: set[str] = set()  # children open at the start, until their venues answer
 
     def clear(self) -> None:
         """Remove all tasks."""
@@ -364,8 +366,9 @@ class LedgerOutbox:
                 child = ledger.state.children.get(order.id)
                 if child is None or child.done:
                     continue
-                if ledger.state.halted or child.cancelling:
-                    reason = "halted" if ledger.state.halted else "called back"
+                down = ledger.state.down.get(order.place)
+                if ledger.state.halted or child.cancelling or down is not None:
+                    reason = "halted" if ledger.state.halted else "called back" if down is None else f"down: {down}"
                     ledger.record(WithheldEvent(at=now, child=order.id, reason=reason))
                 else:
                     sending.append(order)
@@ -373,11 +376,19 @@ class LedgerOutbox:
             if sending:
                 ledger.record(*[SentEvent(at=now, child=order.id) for order in sending])
         for order in sending:
-            try:
-                self.gateways[order.place].send(order)
-            except Exception as error:  # by its contract, a gateway that raises has not sent
-                with ledger.lock:
-                    ledger.record(WithheldEvent(at=ledger.clock(), child=order.id, reason=one_line_text(error)))
+            failure = ledger.state.down.get(order.place)
+            if failure is None:
+                try:
+                    self.gateways[order.place].send(order)
+                except Exception as error:  # by its contract, a gateway that raises has not sent
+                    failure = one_line_text(error) or type(error).__name__
+                    with ledger.lock:  # before the child is withheld: its shares must not go there again
+                        self.places.send_failed(order.place, failure)
+                else:
+                    self.places.sent(order.place)
+                    continue
+            with ledger.lock:
+                ledger.record(WithheldEvent(at=ledger.clock(), child=order.id, reason=failure))
 
     def _cancel(self, order: ChildOrder) -> None:
         ledger, now = self._ledger, self._ledger.clock()
@@ -385,8 +396,9 @@ class LedgerOutbox:
             child = ledger.state.children.get(order.id)
             if child is None or child.done:
                 return
+            unresolved = self.places.unresolved.get(order.place, ())
             # After a crash, a venue may have a child whose `SentEvent` was lost: it must be cancelled there.
-            if child.sends == 0 and child.status == "intended" and order.id not in self.unresolved:
+            if child.sends == 0 and child.status == "intended" and order.id not in unresolved:
                 ledger.record(WithheldEvent(at=now, child=order.id, reason="called back"))
                 return
             self._timers.add(now + self.patience, "child", order.id)
@@ -399,8 +411,3 @@ class LedgerOutbox:
             if not child.done and not child.order.immediate:
                 self.post_last(CancelEffect(child.order))
                 self._timers.add(self._ledger.clock() + self.patience, "child", name)
-
-    def close(self) -> None:
-        """Close the gateways."""
-        for gateway in self.gateways.values():
-            gateway.close()

@@ -6,7 +6,7 @@ Limits on orders, symbols, venues, days and prices bind every router; exceeding 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
 from riskroute.core.errors import InputError
@@ -159,7 +159,8 @@ class Limits(Record, frozen=True):
     collar
         Maximum distance of a child's limit price from the arrival mid, in basis points.
     quote_age
-        Maximum age of an order's newest quote at its receipt, and maximum time of the order in the router's queue.
+        Maximum age of a quote at the order's receipt, older ones are left out; and maximum time of the order in the
+        router's queue.
     stale_quotes
         Orders in a row refused for old quotes; more halts trading.
     clock_jump
@@ -201,14 +202,28 @@ class Limits(Record, frozen=True):
         """
         return mid + sign * (mid * self.collar // 10_000)
 
-    def stale_quotes_refusal(self, order: ParentOrder, received: int, now: int) -> str:
-        """Return why the quotes of an order are refused: too old at its receipt, or in the future; empty if neither."""
-        newest = max(quote.at for quote in order.quotes)
-        if (age := received - newest) > self.quote_age:
-            return f"quotes must be at most {self.quote_age / NANO:g} s old, was {age / NANO:g} s"
-        if (ahead := newest - now) > self.clock_jump:
-            return f"quotes must not be from the future, was {ahead / NANO:g} s ahead"
-        return ""
+    def usable_quotes(
+        self, order: ParentOrder, received: int, now: int, down: Mapping[str, str]
+    ) -> tuple[tuple[VenueQuote, ...], str]:
+        """Return the quotes of an order that may be used, and what is wrong with the others; empty if nothing is.
+
+        Not used are quotes that were too old at the order's receipt or are from the future, and those of places that
+        are ``down``.
+        """
+        wrong: list[str] = []
+        for quote in order.quotes:
+            if quote.venue in down:
+                wrong.append(f"{quote.venue} is down: {down[quote.venue]}")
+            elif (age := received - quote.at) > self.quote_age:
+                wrong.append(
+                    f"quotes must be at most {self.quote_age / NANO:g} s old, was {age / NANO:g} s at {quote.venue}"
+                )
+            elif (ahead := quote.at - now) > self.clock_jump:
+                wrong.append(f"quotes must not be from the future, was {ahead / NANO:g} s ahead at {quote.venue}")
+        if not wrong:
+            return order.quotes, ""
+        kept = [one for one in order.quotes if one.venue not in down and received - one.at <= self.quote_age]
+        return tuple([one for one in kept if one.at - now <= self.clock_jump]), "; ".join(wrong)
 
     def order_refusal(self, state: TradingState, order: ParentOrder, now: int) -> str:
         """Return why an order is refused; empty if it is accepted."""

@@ -102,9 +102,10 @@ class MarketHistory:
                     self._quotes[symbol, quote.venue].add(quote)
             self._books[symbol] = books
 
-    def __call__(self, symbol: str) -> tuple[VenueQuote, ...]:
-        """Return the books of a symbol, empty if there are none."""
-        return tuple(self._books.get(symbol, {}).values())
+    def __call__(self, symbol: str) -> tuple[VenueQuote, ...] | None:
+        """Return the known books of a symbol; None if there never were any."""
+        books = self._books.get(symbol)
+        return None if books is None else tuple(books.values())
 
     def expect(self, order: ParentOrder) -> None:
         """Keep books from now until `seen` is called for the order."""
@@ -116,7 +117,7 @@ class MarketHistory:
 
     def trade(self, symbol: str, trades: Sequence[MarketTrade], since: int) -> tuple[MarketTrade, ...]:
         """Record all trades of a symbol since the last call (first: ``since``); return them with displayed sizes."""
-        books = {quote.venue: quote for quote in self(symbol)}
+        books = self._books.get(symbol, {})
         made = tuple([_with_displayed(one, books.get(one.venue)) for one in trades])
         with self._lock:
             self._since.setdefault(symbol, since)

@@ -17,6 +17,7 @@ from riskroute.core.text import shown
 from riskroute.core.validation import as_name, real_number, true_or_false
 
 _MOST_KAPPA = 1000  # basis points per squared basis point
+_NEGLIGIBLE = 1e-9  # basis points; smaller differences are rounding errors
 
 
 @dataclass(frozen=True)
@@ -42,11 +43,18 @@ class RiskProfile:
         object.__setattr__(self, "kappa", real_number("kappa", self.kappa, minimum=0, maximum=_MOST_KAPPA))
         object.__setattr__(self, "capped", true_or_false("capped", self.capped))
 
+    def admits(self, excess: float) -> bool:
+        """Return whether a router is admissible; ``excess`` is its expected shortfall minus that of the benchmark rule.
+
+        The excess is an estimate where routers are chosen, and a lower confidence limit where a choice is tested.
+        """
+        return not self.capped or excess <= _NEGLIGIBLE
+
     def best(self, objectives: Mapping[str, float], excess: Mapping[str, float], rule: str) -> str:
         """Return the router to choose: the lowest objective among the admissible routers; ``rule`` in a tie.
 
-        A capped profile admits a router only if its ``excess`` is at most 0: its expected shortfall minus that of the
-        benchmark rule ``rule``, which is always admissible. Where sampling noise counts, pass a lower confidence limit.
+        Admissible are the benchmark rule ``rule``, and the routers whose ``excess`` (expected shortfall minus that of
+        the rule) the profile `admits`.
 
         Examples
         --------
@@ -54,11 +62,10 @@ class RiskProfile:
         >>> BALANCED.best(objectives, excess, "sweep"), CAUTIOUS.best(objectives, excess, "sweep")
         ('a', 'b')
         """
-        negligible = 1e-9  # basis points; smaller differences are rounding errors
         best = rule
         for name, objective in objectives.items():
-            admissible = name == rule or not self.capped or excess[name] <= negligible
-            if admissible and objective < objectives[best] - negligible:
+            admissible = name == rule or not self.capped or self.admits(excess[name])
+            if admissible and objective < objectives[best] - _NEGLIGIBLE:
                 best = name
         return best
 

@@ -9,9 +9,11 @@ paired by order on the test days: negative saves. A saving has the opposite sign
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 import polars
@@ -25,6 +27,7 @@ from riskroute.market.day_books import DayBooks
 from riskroute.routers.context import Context, ContextBooks
 from riskroute.routers.contextual.market_features import MarketFeatures
 from riskroute.routers.report import KINDS
+from riskroute.routers.risk import RiskProfile
 from riskroute.simulation.backends import Backend
 from riskroute.simulation.play_day import PlayableDay
 from riskroute.study import stresses
@@ -40,6 +43,14 @@ from riskroute.study.costs import (
 )
 from riskroute.study.day_tables import KEY, DayTables, notional
 from riskroute.study.examples import OrderExample, order_examples
+from riskroute.study.frontier import (
+    CaseFrontier,
+    ProfileChoice,
+    frontier_points,
+    frontier_profiles,
+    line_candidate,
+    line_profiles,
+)
 from riskroute.study.markets import MarketDay, market_days_zone
 from riskroute.study.play import (
     PlayCache,
@@ -55,7 +66,7 @@ from riskroute.study.router_comparison import (
     ORDER,
     ROUNDING,
     RouterComparison,
-    choose_router,
+    training_excess,
     training_objectives,
 )
 from riskroute.study.static_fit import held_out_orders, static_fit_candidate
@@ -271,7 +282,8 @@ class StudyCase:
       block if that is known.
     - ``training_objective_bps``: objective of every router on the training days: mean cost plus the charge for
       unforeseen variance. Fitted routers are scored on orders that they were not fitted to.
-    - ``chosen``: the router with the lowest objective on the training days; the benchmark rule in a tie.
+    - ``chosen``: the router with the lowest objective on the training days, by `RiskProfile.best`; the benchmark rule
+      in a tie.
     - ``use``: the chosen router if the test days confirm it, else the benchmark rule.
     - ``reason``: key of `riskroute.study.router_comparison.REASONS`.
     - ``saving``: saving of the chosen router against the benchmark rule; None if the rule was chosen.
@@ -295,6 +307,8 @@ class StudyCase:
       `RouterComparison.further_days`.
     - ``instruments``: the instruments of the symbols.
     - ``currency``: quote currency of all amounts; empty if there are several.
+    - ``training_excess_bps``: expected shortfall of every router on the training days minus that of the rule.
+    - ``frontier``: points of all routers, and the answers under other profiles; None unless configured.
     - ``benchmarks``: costs of all routers against every price benchmark, and their spreads, on the test days.
     """
 
@@ -331,6 +345,8 @@ class StudyCase:
     further_orders: int = 0
     instruments: tuple[Instrument, ...] = (SHARES,)
     currency: str = SHARES.currency
+    training_excess_bps: dict[str, float] = field(default_factory=dict)
+    frontier: CaseFrontier | None = None
     benchmarks: tuple[BenchmarkCosts, ...] = ()
 
     @property
@@ -355,21 +371,14 @@ def play_case(
         finished(task.candidate.label)
 
     asked = config.backtest(size, horizon)
-    names = candidate_names(asked.routers, pools=bool(days[0].pools), horizon=horizon, train=config.train)
-    candidates = []
-    for name in names:
-        candidates.append(static_fit_candidate(name, days, asked, backend=backend, cache=cache))
-        if name in FITTED:
-            finished(f"fit {name}")
-    result = run_backtest(
-        config.market, days, asked, backend=backend, cache=cache, finished=played, candidates=candidates, joint=False
-    )
+    answer = partial(_answer, config.market, days, backend=backend, cache=cache, finished=finished)
+    own = answer(asked)
+    result, chosen, reason, use = own.result, own.chosen, own.reason, own.use
     found, orders = result.comparison, result.tables.orders
-    training = held_out_orders(candidates, orders, days, asked, backend=backend, cache=cache)
-    objectives = training_objectives(training, config.risk.kappa)
-    chosen = choose_router(objectives, found.bar)
-    reason = found.choice_reason(chosen)
-    use = chosen if reason == "beats" else found.bar
+    frontier = None
+    if config.frontier:
+        others = {risk: answer(dataclasses.replace(asked, risk=risk)) for risk in frontier_profiles(asked.risk)}
+        frontier = _frontier(own, others, days, asked, backend=backend, cache=cache, finished=played)
     states = order_states(orders, days, asked)
     by_state = () if chosen == found.bar else _differences_by_state(orders, states, chosen, found.bar, seed=config.seed)
     paired = found.routers[chosen].paired
@@ -395,7 +404,7 @@ def play_case(
         price=float(orders.filter("judged")["mid"].to_numpy().mean()) if len(instruments) == 1 else None,
         depth_fraction=depth,
         volume_fraction=volume,
-        training_objective_bps=objectives,
+        training_objective_bps=own.objectives,
         chosen=chosen,
         use=use,
         reason=reason,
@@ -421,8 +430,86 @@ def play_case(
         further_orders=found.further_orders(chosen),
         instruments=instruments,
         currency=currencies.pop() if len(currencies) == 1 else "",
+        training_excess_bps=own.excess,
+        frontier=frontier,
         benchmarks=result.benchmark_costs(size),
     )
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """The plays under one risk profile, the router chosen on the training days, and the reason of the verdict.
+
+    ``objectives`` and ``excess`` are those of the training days, in basis points; see `StudyCase`.
+    """
+
+    result: BacktestResult
+    objectives: dict[str, float]
+    excess: dict[str, float]
+    chosen: str
+    reason: str
+
+    @property
+    def use(self) -> str:
+        """The chosen router if the test days confirm it, else the benchmark rule."""
+        return self.chosen if self.reason == "beats" else self.result.comparison.bar
+
+
+def _answer(
+    market: str,
+    days: Sequence[MarketDay],
+    config: BacktestConfig,
+    *,
+    backend: Backend | None,
+    cache: PlayCache,
+    finished: Callable[[str], None],
+) -> _Answer:
+    """Fit and play the candidates, choose one on the training days, and judge it on the test days."""
+    names = candidate_names(config.routers, pools=bool(days[0].pools), horizon=config.horizon, train=config.train)
+    candidates = []
+    for name in names:
+        candidates.append(static_fit_candidate(name, days, config, backend=backend, cache=cache))
+        if name in FITTED:
+            finished(f"fit {name}")
+    result = run_backtest(
+        market,
+        days,
+        config,
+        backend=backend,
+        cache=cache,
+        finished=lambda task: finished(task.candidate.label),
+        candidates=candidates,
+        joint=False,
+    )
+    bar = result.comparison.bar
+    training = held_out_orders(candidates, result.tables.orders, days, config, backend=backend, cache=cache)
+    objectives = training_objectives(training, config.risk.kappa)
+    excess = training_excess(training, bar)
+    chosen = config.risk.best(objectives, excess, bar)
+    return _Answer(result, objectives, excess, chosen, result.comparison.choice_reason(chosen))
+
+
+def _frontier(
+    own: _Answer,
+    others: Mapping[RiskProfile, _Answer],
+    days: Sequence[MarketDay],
+    config: BacktestConfig,
+    *,
+    backend: Backend | None,
+    cache: PlayCache,
+    finished: Callable[[PlayTask], None],
+) -> CaseFrontier:
+    """Return the points of all routers, with those of the contextual router under several profiles, and the answers."""
+    plays, router = {}, line_candidate(own.result.candidates)
+    if router is not None:
+        for risk, one in ({config.risk: own} | dict(others)).items():
+            plays[risk] = one.result.tables.orders.filter(polars.col("router") == router.label)
+        for risk in line_profiles(config.risk):
+            world = dataclasses.replace(config, risk=risk)
+            plays[risk] = play_routers([router], days, world, backend=backend, cache=cache, finished=finished).orders
+    points = frontier_points(own.result.tables.orders, plays, router.label if router else "")
+    choices = (ProfileChoice(risk.name, one.chosen, one.use, one.reason) for risk, one in others.items())
+    return CaseFrontier(points, tuple(choices))
 
 
 def _shown_pair(result: BacktestResult, chosen: str) -> tuple[Candidate, Candidate] | None:

@@ -22,6 +22,7 @@ from riskroute.core.validation import (
     one_of,
     parameter,
     real_number,
+    true_or_false,
     valid_decimal,
     valid_list,
     valid_name_rule,
@@ -164,6 +165,7 @@ class StudyConfig:
     - ``routers``: routers to compare with the benchmark rules.
     - ``surface_orders``: orders per day for each dark-pool assumption, at most ``orders``; 0 skips the sensitivity
       analysis.
+    - ``frontier``: whether to answer for the other risk profiles too, and to play the contextual router under several.
     - ``stresses``: whether to repeat the chosen router and the benchmark rule under stress, which takes a dozen plays
       of each.
     """
@@ -186,6 +188,7 @@ class StudyConfig:
     seed: int = 0
     block_minutes: float = 10.0
     surface_orders: int = parameter(125, whole_number, minimum=0, maximum=10**6)
+    frontier: bool = parameter(True, true_or_false)
     stresses: bool = False
     protection: str | None = None
     queue: str | None = None

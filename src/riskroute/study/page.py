@@ -24,6 +24,7 @@ from riskroute.core.text import (
 )
 from riskroute.core.validation import instance_of
 from riskroute.market.clock import zone_label
+from riskroute.routers.risk import RiskProfile
 from riskroute.simulation.dark_market import DarkMarketPool
 from riskroute.study.backtest import (
     VenueColumns,
@@ -38,9 +39,20 @@ from riskroute.study.config import SplitStudyConfig, StudyConfig, changed_config
 from riskroute.study.costs import benchmark_costs_table, benchmark_notes
 from riskroute.study.day_tables import PRICE_BENCHMARKS
 from riskroute.study.examples import OrderExample
-from riskroute.study.result import StudyResult, routing_text, savings_table, states_table
+from riskroute.study.frontier import CaseFrontier, frontier_table
+from riskroute.study.result import StudyResult, profiles_table, routing_text, savings_table, states_table
 from riskroute.study.router_comparison import LEGEND, REASONS
-from riskroute.study.svg import KIND_NAMES, ChartCurve, ChartDot, curve_chart, dot_chart, grid_chart, svg_book_chart
+from riskroute.study.svg import (
+    KIND_NAMES,
+    ChartCurve,
+    ChartDot,
+    ChartPoint,
+    curve_chart,
+    dot_chart,
+    frontier_chart,
+    grid_chart,
+    svg_book_chart,
+)
 from riskroute.study.verdict import case_verdict
 
 PAGE = "study.html"
@@ -52,8 +64,8 @@ _LIMITATIONS = (
     "Limit orders join the back of the queue at the best price and are not repriced. Where a feed does not identify "
     "orders, the queue position is an estimate.",
     "Confidence intervals cover the variation within the days played. Another month may differ by more.",
-    "The router was chosen on the training days by mean cost plus a charge for unforeseen variance. Another charge may "
-    "lead to another choice.",
+    "The router was chosen on the training days by the objective of the risk profile. Another profile may lead to "
+    "another choice.",
     "Perfect foresight is an upper bound, not a target: it knows future prices and which orders will fill.",
     "Quantities beyond the recorded levels are priced by an estimate; the tables give their share of the volume.",
 )
@@ -201,13 +213,20 @@ def _part(case: StudyCase, result: StudyResult, *, pooled: bool, brief: bool) ->
         shown = dataclasses.replace(case, hours=(), venues=(), learning_curve=None, examples=(), surface=None)
     else:
         shown = case
-    return PagePart(title, headline + stop.strip(), tuple(_sections(shown)), answer, _verdict_facts(case))
+    return PagePart(
+        title,
+        headline + stop.strip(),
+        tuple(_sections(shown, result.config.risk)),
+        answer,
+        _verdict_facts(case, result.config.risk),
+    )
 
 
-def _verdict_facts(case: StudyCase) -> tuple[tuple[str, str], ...]:
+def _verdict_facts(case: StudyCase, risk: RiskProfile) -> tuple[tuple[str, str], ...]:
     """Return the key figures of an answer by name, in the order a trader asks."""
     found, saving = case.comparison, case.saving
     facts = [("router to use", case.use if case.verdict else "not enough data to tell")]
+    facts.append(("risk profile", risk.name))
     if saving is not None:
         if case.chosen != case.use:
             facts.append(("best on the training days", case.chosen))
@@ -244,7 +263,7 @@ def _verdict_facts(case: StudyCase) -> tuple[tuple[str, str], ...]:
     return tuple(facts)
 
 
-def _sections(case: StudyCase) -> list[PageSection]:
+def _sections(case: StudyCase, risk: RiskProfile) -> list[PageSection]:
     found, rule = case.comparison, case.comparison.bar
     use = f"Use {case.use}" if case.verdict else "Not enough data to tell"
     sections = [
@@ -270,6 +289,8 @@ def _sections(case: StudyCase) -> list[PageSection]:
             ),
         )
     ]
+    if case.frontier is not None:
+        sections.append(_frontier_section(case, case.frontier, risk))
     if case.hours:
         sections.append(PageSection("Cost by hour of the day", charts=(_hour_chart(case),)))
     if case.states:
@@ -335,6 +356,32 @@ def _sections(case: StudyCase) -> list[PageSection]:
             PageSection("Routing table", tables=((f"Where {case.use} sends orders", named),), notes=(note,))
         )
     return sections
+
+
+def _frontier_section(case: StudyCase, frontier: CaseFrontier, risk: RiskProfile) -> PageSection:
+    """Return the chart of cost against tail, its table, and the answers by risk profile."""
+    joined, others = list(frontier.line), [one for one in frontier.points if not one.risk]
+    own = case.use, risk.name
+    points = [
+        ChartPoint(
+            *(one.name, one.es95_bps, one.cost_bps),
+            role="line" if one.risk and (one.router, one.risk) != own else _role(one.router, case),
+            joined=bool(one.risk),
+        )
+        for one in (*others, *joined)
+    ]
+    title = "Expected cost against expected shortfall"
+    chart = frontier_chart(title, "expected shortfall 5 %, bps", "expected cost, bps", points)
+    text = "A risk profile trades mean cost against risk: the lower left is best."
+    if joined:
+        text += f" The line joins {joined[0].router} under several profiles."
+    return PageSection(
+        "Risk frontier",
+        (text,),
+        ((title, chart),),
+        (("On the test days, basis points", frontier_table(frontier)), ("Answers", profiles_table(case, risk))),
+        ("Efficient: no other router is at least as cheap with an expected shortfall at least as small.",),
+    )
 
 
 def _about(result: StudyResult) -> tuple[PageSection, ...]:

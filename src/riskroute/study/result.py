@@ -16,10 +16,15 @@ from riskroute.core.records import from_plain, to_plain
 from riskroute.core.text import TextTable, fixed_text, interval_text, money_text, p_text
 from riskroute.market.clock import zone_label
 from riskroute.routers.report import KINDS
+from riskroute.routers.risk import PROFILES, RiskProfile
 from riskroute.simulation.dark_market import DarkMarketPool
+from riskroute.study.candidates import CLAIRVOYANT
 from riskroute.study.case import CaseDarkSurface, CaseEstimate, CaseRoutingRow, CaseStateDifference, StudyCase
 from riskroute.study.config import StudyConfig
 from riskroute.study.costs import benchmark_costs_table, benchmark_notes
+from riskroute.study.frontier import ProfileChoice, frontier_table
+from riskroute.study.router_comparison import NO_VERDICT, REASONS
+from riskroute.study.statistics import PairedDifference
 from riskroute.study.verdict import case_verdict
 
 
@@ -55,10 +60,10 @@ class StudyResult:
 
     @property
     def conditions(self) -> str:
-        """The market, its hours if configured, and its protection, on one line."""
+        """The market, its hours if configured, its protection and the risk profile, on one line."""
         name = f"{self.config.market} (synthetic)" if self.synthetic else self.config.market
         hours = f", {self.config.hours} {zone_label(self.zone)}" if self.config.hours else ""
-        return f"{name}{hours}, protection {self.protection}"
+        return f"{name}{hours}, protection {self.protection}, risk profile {self.config.risk.name}"
 
     @property
     def zone(self) -> str:
@@ -107,6 +112,10 @@ class StudyResult:
             name = f"{case.symbol}, " if case.symbol else ""
             lines += ["", f"{name}{case.size}, {time}: all routers on the test days, bps", ""]
             lines += [case.comparison.table().plain()]
+            if case.frontier is not None:
+                lines += ["", "risk frontier on the test days, bps; efficient: no router is cheaper with a better tail"]
+                lines += ["", frontier_table(case.frontier).plain()]
+                lines += ["", "answers by risk profile", "", profiles_table(case, self.config.risk).plain()]
             if case.benchmarks:
                 lines += ["", "the same costs against every price benchmark, and spreads, bps", ""]
                 lines += [benchmark_costs_table(case.benchmarks).plain()]
@@ -160,6 +169,44 @@ def savings_table(cases: Sequence[StudyCase]) -> TextTable:
             ]
         )
     return TextTable(header, rows)
+
+
+def leading_table(case: StudyCase, count: int = 5) -> TextTable:
+    """Return one row for each of the ``count`` routers with the lowest objectives, including the rule and the choice.
+
+    The clairvoyant is omitted. The difference is that to the benchmark rule.
+    """
+    found = case.comparison
+    named = {case.use, case.chosen, found.bar}
+    ranked = sorted((one.objective_bps, name) for name, one in found.routers.items() if name != CLAIRVOYANT)
+    kept = [*named, *(name for _, name in ranked if name not in named)][:count]
+    rows = []
+    for name in (name for _, name in ranked if name in kept):
+        one = found.routers[name]
+        pair = ("benchmark", "-") if one.paired is None else _paired(one.paired)
+        rows.append(
+            [name, fixed_text(one.cost_bps, 3), *pair, fixed_text(one.es95_bps), fixed_text(one.objective_bps, 3)]
+        )
+    return TextTable(["router", "cost bps", "difference", "95 % CI", "ES 5 %", "objective"], rows)
+
+
+def _paired(one: PairedDifference) -> tuple[str, str]:
+    return fixed_text(one.difference_bps, 3, signed=True), interval_text(one.low, one.high)
+
+
+def profiles_table(case: StudyCase, risk: RiskProfile) -> TextTable:
+    """Return one row per risk profile, that of the study (``risk``) first: the router to use, and why."""
+    others = case.frontier.choices if case.frontier is not None else ()
+    rows = [
+        [
+            one.risk,
+            one.use if one.reason not in NO_VERDICT else "not enough data",
+            REASONS[one.reason],
+            PROFILES.get(one.risk, risk).describe(),
+        ]
+        for one in (ProfileChoice(risk.name, case.chosen, case.use, case.reason), *others)
+    ]
+    return TextTable(["risk profile", "use", "because", "minimises"], rows)
 
 
 def states_table(states: Sequence[CaseStateDifference]) -> TextTable:

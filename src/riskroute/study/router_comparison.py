@@ -28,6 +28,7 @@ from riskroute.study.statistics import (
     Resamples,
     Sample,
     expected_shortfall,
+    plain_quantile,
     resampling_units,
 )
 
@@ -44,7 +45,9 @@ class _RouterResult:
 
     ``se_bps`` is the standard error of the mean cost over days or time blocks, ``seed_se_bps`` that over seeds (None
     with one seed). ``objective_bps`` is the mean cost plus the charge for unforeseen variance, ``es95_bps`` the mean of
-    the worst 5 %. ``paired`` is the difference in cost, ``paired_objective`` that in the objective.
+    the worst 5 %. ``paired`` is the difference in cost, ``paired_objective`` that in the objective, ``paired_tail``
+    that in the expected shortfall, with an interval of its own. ``admitted`` is false if the risk profile caps the tail
+    and that whole interval is above zero.
     ``exploration_bps`` is the mean excess of the estimated cost over that of the plan with the lowest
     estimate; None for routers that do not explore.
     """
@@ -66,6 +69,8 @@ class _RouterResult:
     decision_us: float
     exploration_bps: float | None
     paired_objective: PairedDifference | None
+    paired_tail: PairedDifference | None
+    admitted: bool
 
 
 def queue_note(venues: Sequence[str], model: str) -> str:
@@ -178,7 +183,7 @@ class RouterComparison:
         if cost is None or objective is None or objective.low is None or objective.high is None:
             return "too few orders"
         if objective.high < 0:
-            return "queues"
+            return "queues" if self.routers[chosen].admitted else "tail"
         if objective.low > 0:
             return "worse" if cost.difference_bps > 0 else "riskier"
         if little:
@@ -211,9 +216,10 @@ class RouterComparison:
         return (*lines, f"pessimistic, optimistic: cost with these queue models; {self.queues.note}")
 
     def _beats(self, router: str) -> bool:
-        """Return whether the whole interval of a router's objective is below that of the rule, with any queue model."""
+        """Return whether an admitted router's whole interval is below the rule's objective, with any queue model."""
         pair = self.routers[router].paired_objective
-        return pair is not None and pair.high is not None and pair.high < 0 and self._saves_in_any_queue(router)
+        better = pair is not None and pair.high is not None and pair.high < 0
+        return better and self.routers[router].admitted and self._saves_in_any_queue(router)
 
     def _saves_in_any_queue(self, router: str) -> bool:
         """Return whether the pessimistic and the optimistic queue model agree that a router saves."""
@@ -249,16 +255,11 @@ def training_objectives(training: polars.DataFrame, kappa: float) -> dict[str, f
     }
 
 
-def choose_router(objectives: dict[str, float], bar: str) -> str:
-    """Return the router with the lowest objective; the benchmark rule ``bar`` unless another is lower.
-
-    Examples
-    --------
-    >>> choose_router({"sweep": 1.0, "contextual": 0.8}, "sweep"), choose_router({"sweep": 1.0, "x": 1.0}, "sweep")
-    ('contextual', 'sweep')
-    """
-    best = min(objectives, key=lambda name: objectives[name])
-    return best if objectives[best] < objectives[bar] - ROUNDING else bar
+def training_excess(training: polars.DataFrame, bar: str) -> dict[str, float]:
+    """Return the expected shortfall of every router on the training orders minus that of the rule, in basis points."""
+    tails = order_costs_bps(training).group_by("router").agg(expected_shortfall(polars.col("cost_bps")))
+    found = dict(tails.iter_rows())
+    return {name: tail - found[bar] for name, tail in found.items()}
 
 
 def compare_routers(
@@ -278,15 +279,19 @@ def compare_routers(
     judged = polars.col("judged")
     if tables.orders.filter(judged)["quantity"].n_unique() > 1:
         raise InputError("tables must hold orders of one size, since costs of several sizes are not comparable")
+    level = plain_quantile(polars.col("cost_bps"), 95)
     orders = polars.concat(
-        order_objectives(mine, risk.kappa, impact)
+        order_objectives(mine, risk.kappa, impact).with_columns(
+            # Rockafellar and Uryasev: the mean of this column is the expected shortfall (5 %)
+            tail_bps=level + (polars.col("cost_bps") - level).clip(0.0) / 0.05
+        )
         for mine in tables.orders.filter(judged).partition_by("router", maintain_order=True)
     )
     names = orders["router"].unique(maintain_order=True).to_list()
     others = [name for name in names if name != bar]
-    measures = ["cost_bps", "objective_bps"]
+    measures = ["cost_bps", "objective_bps", "tail_bps"]
     wide = orders.pivot("router", index=[*ORDER, "block"], values=measures, separator="|").drop_nulls().sort(ORDER)
-    costs, objectives = ({name: wide[f"{measure}|{name}"].to_numpy() for name in names} for measure in measures)
+    costs, objectives, tails = ({name: wide[f"{measure}|{name}"].to_numpy() for name in names} for measure in measures)
     gaps = [{name: _gap(one[name], one[bar]) for name in others} for one in (costs, objectives)]
     units, unit = resampling_units(wide)
     compared = [some[name] for some in gaps for name in others if name != CLAIRVOYANT] or [costs[bar]]
@@ -295,12 +300,13 @@ def compare_routers(
     paired, paired_objective = (
         {name: one.paired(bar) for name, one in _differences(resamples, some, joint=joint).items()} for some in gaps
     )
+    paired_tail = {name: resamples.difference(_gap(tails[name], tails[bar])).paired(bar) for name in others}
     filled = _filled(tables, orders)
     results = {}
     for name in names:
         mine, own = orders.filter(polars.col("router") == name), resamples.difference(costs[name])
-        pairs = paired.get(name), paired_objective.get(name)
-        results[name] = _router_result(mine, filled[name], own, *pairs, feedback.get(name, ""), risk.kappa, impact)
+        pairs = paired.get(name), paired_objective.get(name), paired_tail.get(name)
+        results[name] = _router_result(mine, filled[name], own, *pairs, feedback.get(name, ""), risk, impact)
     days = wide["day"].unique()
     there = tables.orders.filter(polars.col("day").is_in(days.implode()))
     part = float(there.select(judged.mean()).item())
@@ -344,8 +350,9 @@ def _router_result(
     own: BootstrapDifference,
     paired: PairedDifference | None,
     paired_objective: PairedDifference | None,
+    paired_tail: PairedDifference | None,
     feedback: str,
-    kappa: float,
+    risk: RiskProfile,
     impact: float,
 ) -> _RouterResult:
     costs = mine["cost_bps"].to_numpy()
@@ -361,12 +368,14 @@ def _router_result(
         cost_bps=own.mean,
         se_bps=own.error if math.isfinite(own.error) else None,
         seed_se_bps=float(seeds.std(ddof=1)) / math.sqrt(len(seeds)) if len(seeds) > 1 else None,
-        objective_bps=objective_cost(mine, kappa, impact),
+        objective_bps=objective_cost(mine, risk.kappa, impact),
         sd_bps=float(costs.std(ddof=1)) if len(costs) > 1 else 0.0,
         es95_bps=float(mine.select(expected_shortfall(polars.col("cost_bps"))).item()),
         unforeseen_sd_bps=float(unforeseen.item() or 0.0),
         paired=paired,
         paired_objective=paired_objective,
+        paired_tail=paired_tail,
+        admitted=paired_tail is None or paired_tail.low is None or risk.admits(paired_tail.low),
         fees_bps=float(fees),
         decision_us=float(mine.select(polars.col("decision_us").mean()).item()),
         exploration_bps=None if explored is None else float(explored),
@@ -384,6 +393,7 @@ REASONS = {
     "too little": f"the saving of the chosen router is below {WORTH} bps even at the upper end of its interval",
     "too few orders": "there are too few orders to tell",
     "too few days": f"a verdict needs {LEAST_DAYS} days or {LEAST_INDEPENDENT} independent time blocks",
+    "tail": "the expected shortfall of the chosen router exceeds the benchmark rule's",
     "queues": "the chosen router does not save with both the pessimistic and the optimistic queue model",
     "estimated": f"more than {MOST_ESTIMATED:.0%} of the volume is beyond the recorded depth and priced by an estimate",
 }

@@ -25,6 +25,7 @@ from riskroute.study.backtest import queue_plays
 from riskroute.study.candidates import CLAIRVOYANT, FITTED, candidate_names, check_candidates
 from riskroute.study.case import SURFACE_POINTS, play_case
 from riskroute.study.config import StudyConfig, changed_config
+from riskroute.study.frontier import frontier_profiles, line_profiles
 from riskroute.study.markets import MARKETS, MarketDay, market_days
 from riskroute.study.play import PlayCache, check_playable_days, perform_plays, play_tasks
 from riskroute.study.result import StudyResult
@@ -116,6 +117,8 @@ class Study:
             worlds = SURFACE_POINTS if pools and config.surface_orders else 0
             if config.stresses:
                 worlds += len(stresses.stress_configs(config.backtest(size, horizon), pools=pools))
+            if config.frontier:
+                own += own * len(frontier_profiles(config.risk)) + len(line_profiles(config.risk)) * symbols
             pooled = own if symbols > 1 else 0
             plays += own + 2 * worlds * symbols + pooled
         return plays

@@ -20,8 +20,9 @@ _MARGIN = 8
 _LABEL_WIDTH = 250.0  # longer labels are cut
 _INK, _FAINT, _GRID = "#1c2733", "#52606d", "#dde4ec"
 
-# by role of a router: the chosen one, the benchmark rule, perfect foresight, any other; safe for colour-blind readers
-_ROLES = {"chosen": "#0072b2", "rule": "#d55e00", "bound": "#7a7a7a", "other": "#56616d"}
+# by role: the chosen router, the benchmark rule, perfect foresight, a router under several risk profiles, any other;
+# safe for colour-blind readers
+_ROLES = {"chosen": "#0072b2", "rule": "#d55e00", "bound": "#7a7a7a", "line": "#00785a", "other": "#56616d"}
 _PALETTE = ("#56b4e9", "#e69f00", "#009e73", "#cc79a7", "#f0e442", "#8c6bb1", "#a6761d", "#999999")
 
 KIND_NAMES = {
@@ -84,6 +85,17 @@ class ChartCurve:
     def dashes(self) -> dict[str, str]:
         """SVG attributes of the line, which is dashed unless it is the chosen router's or has a colour of its own."""
         return {} if self.role == "chosen" or self.colour else {"stroke_dasharray": "6 3"}
+
+
+@dataclass(frozen=True)
+class ChartPoint:
+    """A named point of a frontier; ``joined`` ones are connected by a line."""
+
+    name: str
+    x: float
+    y: float
+    role: str = "other"
+    joined: bool = False
 
 
 class _Scale:
@@ -241,6 +253,60 @@ def curve_chart(
                 parts.append(_disc(x, y, curve.stroke, radius=4 if clock else 2.4, hover=hover))
     parts.append(_text((left + right) / 2, bottom + 31, x_axis, anchor="middle", fill=_FAINT))
     return _drawing(title, parts, bottom + 38)
+
+
+def frontier_chart(title: str, x_axis: str, y_axis: str, points: Sequence[ChartPoint]) -> str:
+    """Draw points with their names, the ``joined`` ones connected by a line in the given order.
+
+    The names stand in a column on the right, in the order of the points' heights, and a thin line leads to each.
+    """
+    size, row, gap = 10.5, 15.0, 16.0
+    column = _WIDTH - min(max(_text_width(one.name) for one in points) * size / 12 + 4, 160.0)
+    top, left, right = 26.0, 40.0, column - gap
+    bottom = top + max(1.3 * row * len(points), 170.0)
+    x_scale = _Scale([one.x for one in points], left + 4, right - 4, most=3)
+    y_scale = _Scale([one.y for one in points], bottom, top)
+    parts = [_text(_MARGIN, 12, y_axis, fill=_FAINT)]
+    for tick in y_scale.ticks:
+        parts.append(_line(left, y_scale(tick), right, y_scale(tick), colour=_GRID))
+        parts.append(_tick(left - 5, y_scale(tick) + 4, y_scale.label(tick), "end"))
+    for tick in x_scale.ticks:
+        parts.append(_line(x_scale(tick), top, x_scale(tick), bottom, colour=_GRID))
+        parts.append(_tick(x_scale(tick), bottom + 14, x_scale.label(tick), "middle"))
+    ranked = sorted(points, key=lambda one: (y_scale(one.y), -x_scale(one.x)))
+    for one, y in zip(ranked, _spread([y_scale(one.y) for one in ranked], row, top + row / 2, bottom), strict=True):
+        colour = _ROLES[one.role]
+        ends = f"{x_scale(one.x) + 5:.1f},{y_scale(one.y):.1f} {right + 2:.1f},{y:.1f} {column - 3:.1f},{y:.1f}"
+        parts.append(f'<polyline points="{ends}" fill="none" stroke="{colour}" stroke-width="0.6" opacity="0.6"/>')
+        name = _cut(one.name, (_WIDTH - column) * 12 / size)
+        parts.append(_text(column, y + 3.5, name, size=size, fill=colour, bold=one.role in ("chosen", "rule")))
+    line = " ".join(f"{x_scale(one.x):.1f},{y_scale(one.y):.1f}" for one in points if one.joined)
+    parts.append(f'<polyline points="{line}" fill="none" stroke="{_ROLES["line"]}" stroke-width="1.6"/>')
+    for one in points:
+        hover = f"{one.name}: {y_axis} {one.y:.3f}, {x_axis} {one.x:.3f}"
+        parts.append(_disc(x_scale(one.x), y_scale(one.y), _ROLES[one.role], radius=4, hover=hover))
+    parts.append(_text((left + right) / 2, bottom + 31, x_axis, anchor="middle", fill=_FAINT))
+    return _drawing(title, parts, bottom + 38)
+
+
+def _spread(wanted: Sequence[float], least: float, first: float, last: float) -> list[float]:
+    """Return ascending positions near the ``wanted`` ones, at least ``least`` apart, from ``first`` to ``last``.
+
+    Examples
+    --------
+    >>> _spread([0.0, 1.0, 50.0, 99.0], 10.0, 0.0, 100.0)
+    [0.0, 10.0, 50.0, 99.0]
+    >>> _spread([98.0, 99.0], 10.0, 0.0, 100.0)
+    [90.0, 100.0]
+    """
+    found: list[float] = []
+    for one in wanted:
+        found.append(max(one, found[-1] + least if found else first))
+    limit = last
+    for k in range(len(found) - 1, -1, -1):
+        found[k] = min(found[k], limit)
+        limit = found[k] - least
+    return found
 
 
 def grid_chart(title: str, unit: str, down: str, across: str, cells: Mapping[tuple[str, str], CaseEstimate]) -> str:

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from riskroute.core.text import fixed_text, money_text, rounds_to_zero, words_list
+from riskroute.routers.risk import RiskProfile
 from riskroute.study.candidates import CLAIRVOYANT, FITTED
 from riskroute.study.config import StudyConfig
-from riskroute.study.router_comparison import ROUNDING, RouterComparison
+from riskroute.study.router_comparison import NO_VERDICT, ROUNDING, RouterComparison
 from riskroute.study.statistics import LEAST_DAYS, LEAST_INDEPENDENT, Sample
 
 if TYPE_CHECKING:
@@ -101,8 +102,8 @@ def footprint_verdict(depth: float, volume: float | None, block_minutes: float) 
     return f"{text}, too large for a replay without market impact" if too_large else text
 
 
-def case_verdict(case: StudyCase, config: StudyConfig, *, pooled: bool = False, synthetic: bool = False) -> str:
-    """Return the verdict for one symbol, size and deadline; for pooled symbols, its opening sentences."""
+def case_opening(case: StudyCase, config: StudyConfig, *, pooled: bool = False, synthetic: bool = False) -> str:
+    """Return the opening sentences of a verdict: which router to use, its saving, and the risk profile."""
     deadline = f"with a {case.horizon:g}-second deadline" if case.horizon else "for immediate execution"
     orders = {"buy": "buy orders", "sell": "sell orders"}.get(config.side, "orders")
     size = f"{case.size} of {case.symbol}" if case.symbol else case.size
@@ -118,6 +119,14 @@ def case_verdict(case: StudyCase, config: StudyConfig, *, pooled: bool = False, 
     else:
         begin = "All symbols pooled: for" if pooled else "For"
         parts = [f"{begin} {which}, use {case.use}.", _verdict(case)]
+    return " ".join([*parts, _profiles(case, config.risk)])
+
+
+def case_verdict(case: StudyCase, config: StudyConfig, *, pooled: bool = False, synthetic: bool = False) -> str:
+    """Return the verdict for one symbol, size and deadline; for pooled symbols, its opening sentences."""
+    parts = [case_opening(case, config, pooled=pooled, synthetic=synthetic)]
+    if case.reason == "estimated":
+        return parts[0]
     if not case.comparison.resting:
         parts.append(_NO_LIMIT_ORDERS)
     if overlooked := _not_chosen(case):
@@ -170,11 +179,22 @@ def _verdict(case: StudyCase) -> str:
         "worse": "; it is significantly worse",
         "riskier": "",
         "no headroom": f", and there is no headroom: {headroom}",
+        "tail": "; but its expected shortfall is significantly larger than the rule's",
         "queues": "; but not with both the pessimistic and the optimistic queue model",
         "too little": "; even the largest saving in the interval is too small to matter",
         "too few orders": f"; too few orders to tell{power}",
     }[case.reason]
     return f"On {judged} {case.chosen}, the best on the training days, {moved}{because}."
+
+
+def _profiles(case: StudyCase, risk: RiskProfile) -> str:
+    """Name the risk profile, and the answers under the others."""
+    text = f"The risk profile is {risk.name} ({risk.describe()})"
+    choices = case.frontier.choices if case.frontier is not None else ()
+    if all(reason in NO_VERDICT for reason in (case.reason, *(one.reason for one in choices))):
+        return f"{text}."
+    answers = [f"with {one.risk} {'no verdict' if one.reason in NO_VERDICT else one.use}" for one in choices]
+    return f"{text}; {words_list(answers)}." if answers else f"{text}."
 
 
 def _moved(saving: CaseSaving, bar: str) -> str:
@@ -219,7 +239,8 @@ def _not_chosen(case: StudyCase) -> str:
     found = f"{fixed_text(test[best], 3)} bps against {fixed_text(test[case.chosen], 3)} bps"
     why = f"there it had {fixed_text(training[best], 3)} bps against {fixed_text(training[case.chosen], 3)} bps"
     if training[best] < training[case.chosen] - ROUNDING:
-        why += ", which the risk profile did not admit"
+        why += f", but its expected shortfall exceeded that of {case.comparison.bar} by "
+        why += f"{fixed_text(case.training_excess_bps.get(best))} bps"
     return (
         f"On the test days {best} had a lower objective than {case.chosen}, {found}, but a router is chosen on the "
         f"training days: {why}."
@@ -244,10 +265,11 @@ def _amounts(saving: CaseSaving, currency: str) -> str:
 def _tail(case: StudyCase) -> str:
     found = case.comparison
     mine, rule = (round(found.routers[name].es95_bps, 2) for name in (case.chosen, found.bar))
-    word = "worse" if mine > rule else "no worse"
+    word, pair = "worse" if mine > rule else "no worse", found.routers[case.chosen].paired_tail
+    interval = "" if pair is None or pair.low is None else f" ({_ends(pair.low, pair.high)} for the difference)"
     return (
         f"The tail is {word}: {case.chosen}'s worst 5 % of orders averaged {fixed_text(mine)} bps, {found.bar}'s "
-        f"{fixed_text(rule)} bps."
+        f"{fixed_text(rule)} bps{interval}."
     )
 
 

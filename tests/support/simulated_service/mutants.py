@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from riskroute.live import engine as engine_module
+from riskroute.live import places
 from riskroute.live.engine import TradingEngine
 from riskroute.live.ledger import Ledger, Task, Written
 from riskroute.live.log.group_commit import Batch, GroupCommitRows, commit_rows
@@ -20,7 +20,7 @@ from riskroute.live.state.trading_state import ChildState, ParentState, TradingS
 from simulated_service.disk import SimulatedLog
 from simulated_service.standard_library import THREADING
 
-_engine: Any = engine_module
+_places: Any = places
 _fold: Any = fold
 _threading: Any = THREADING
 
@@ -54,7 +54,7 @@ def settle_a_second_time() -> None:
 
 
 def send_again_instead_of_asking() -> None:
-    _engine.QueryEffect = SendEffect
+    _places.QueryEffect = SendEffect
 
 
 def do_not_sync_commits() -> None:
@@ -101,7 +101,7 @@ def book_a_fill_again_after_a_reconnection() -> None:
     def all_of_them(self: TradingEngine, reports: list[ExecutionReport]) -> None:
         for report in reports:
             child = self.state.children.get(report.child)
-            if report.child in self.outbox.unresolved and child is not None:
+            if child is not None and report.child in self.places.unresolved[child.order.place]:
                 self.state.reports.pop(report.key, None)
         engine_book(self, reports)
 
@@ -119,15 +119,15 @@ def forget_a_halt_in_recovery() -> None:
 
 
 def lose_timers_in_a_restart() -> None:
-    query = TradingEngine._query_open_children
+    resume = TradingEngine._resume_orders
 
     def forgetful(self: TradingEngine) -> None:
         start = self._start_timers
         self._start_timers = lambda key: None  # type: ignore[method-assign]  # the mistake
-        query(self)
+        resume(self)
         self._start_timers = start  # type: ignore[method-assign]  # as it was
 
-    TradingEngine._query_open_children = forgetful  # type: ignore[method-assign]  # the mistake
+    TradingEngine._resume_orders = forgetful  # type: ignore[method-assign]  # the mistake
 
 
 def save_snapshots_ahead_of_the_log() -> None:

@@ -110,8 +110,9 @@ def _positions(state: TradingState) -> dict[str, Any]:
     found = {}
     for name, one in state.positions.items():
         instrument, amount = instrument_from_terms(name, one.terms), amount_scale(one.terms).natural
+        held = natural_quantity(instrument, one.shares) - one.charged.get(instrument.quantity, 0)
         found[name] = {
-            **{"quantity": natural_quantity(instrument, one.shares), "unit": instrument.quantity},
+            **{"quantity": held, "unit": instrument.quantity},
             **{"cash": amount(one.cash), "fees": amount(one.fees), "currency": instrument.currency},
         }
     return found

@@ -167,6 +167,19 @@ class ResumedEvent(Event, frozen=True):
     by: str
 
 
+class PlaceUpEvent(Event, frozen=True):
+    """A venue or pool can be used: its session works, and its children from before are answered for."""
+
+    place: str
+
+
+class PlaceDownEvent(Event, frozen=True):
+    """A venue or pool cannot be used; contexts leave it out, and it gets no children."""
+
+    place: str
+    reason: str
+
+
 AnyEvent = (
     AcceptedEvent
     | DeclinedEvent
@@ -185,4 +198,6 @@ AnyEvent = (
     | PlannedEvent
     | HaltedEvent
     | ResumedEvent
+    | PlaceUpEvent
+    | PlaceDownEvent
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Literal
 
 from riskroute.core.records import Record
@@ -15,7 +16,8 @@ class ExecutionReport(Record, frozen=True):
     """An execution report of a venue, identified by venue, session day and exec id.
 
     ``cum`` and ``leaves`` are totals of the child; ``quantity``, ``price`` and ``fee`` (an amount, in total) are of
-    this fill.
+    this fill. ``fee_currency`` and ``fee_amount`` are the fee as the venue charged it, if that was in another currency;
+    ``fee`` is then its value at the mid.
     ``reference`` is the exec id of the fill, or of its last correction, that a bust or correction replaces.
     ``not_known`` answers a query: the venue does not have the child, and no message under way will bring it there.
     """
@@ -34,6 +36,8 @@ class ExecutionReport(Record, frozen=True):
     reference: str = ""
     text: str = ""
     raw: bytes = b""
+    fee_currency: str = ""
+    fee_amount: Decimal = Decimal(0)
 
     @property
     def key(self) -> str:

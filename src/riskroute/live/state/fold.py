@@ -15,6 +15,7 @@ wherever the archive stores orders. The state is changed in place, so that a mil
 from __future__ import annotations
 
 from collections.abc import Callable
+from decimal import Decimal
 from operator import attrgetter
 from typing import Any
 
@@ -40,6 +41,8 @@ from riskroute.live.state.events import (
     IntendedEvent,
     MarkedEvent,
     MarketObservedEvent,
+    PlaceDownEvent,
+    PlaceUpEvent,
     PlannedEvent,
     QuotedEvent,
     RecalledEvent,
@@ -171,6 +174,8 @@ def _unanswered(state: TradingState, event: UnansweredEvent, effects: list[Effec
             child.status = "unknown"
             state.unknown[child.order.id] = None
         effects.append(QueryEffect(child.order))
+        if child.cancelling:
+            effects.append(CancelEffect(child.order))  # the first cancel may be lost
         # the order's other shares do not wait for a silent venue
         _continue_order(state, state.parents[child.order.parent], effects)
 
@@ -243,6 +248,16 @@ def _resumed(state: TradingState, event: ResumedEvent, effects: list[Effect]) ->
         use.rejects_in_a_row = 0
 
 
+def _place_up(state: TradingState, event: PlaceUpEvent, effects: list[Effect]) -> None:
+    if state.down.pop(event.place, None) is not None:
+        for key in list(state.unsettled):
+            _continue_order(state, state.parents[key], effects)
+
+
+def _place_down(state: TradingState, event: PlaceDownEvent, effects: list[Effect]) -> None:
+    state.down[event.place] = event.reason
+
+
 def _parent(state: TradingState, key: str) -> ParentState:
     try:
         return state.parents[key]
@@ -309,6 +324,8 @@ def fold_outcome(state: TradingState, parent: ParentState) -> OrderOutcome:
     mid, sign, children = parent.mid, parent.order.sign, []
     for name in parent.children:
         child = state.children[name]
+        if child.reason == "withheld" and not child.filled:
+            continue  # it never reached its venue, so its fill says nothing about the venue
         sent = child.order
         children.append(
             ChildOrderOutcome(
@@ -417,7 +434,10 @@ def _book_report(state: TradingState, event: ReportedEvent, effects: list[Effect
 
 
 def _not_known(state: TradingState, child: ChildState, at: int, effects: list[Effect]) -> None:
-    """Resend a child that its venue does not know; end it after three sends, a cancel, the deadline or a halt."""
+    """Resend a child that its venue does not know, if that is safe; otherwise its shares are planned anew.
+
+    It is not sent again after three sends, a cancel, the deadline or a halt.
+    """
     if child.losses and child.status != "unknown":
         return  # the answer to a query from before the child was sent again: it is on its way
     if child.done or child.filled or child.final >= 0:
@@ -429,7 +449,8 @@ def _not_known(state: TradingState, child: ChildState, at: int, effects: list[Ef
     state.unknown.pop(child.order.id, None)
     child.losses += 1
     parent = state.parents[child.order.parent]
-    if parent.closing or child.cancelling or state.halted or child.sends >= 3:
+    ended = parent.closing or child.cancelling or state.halted or child.sends >= 3
+    if ended or not child.order.idempotent:
         _finish_child(state, child, "withheld", at, effects)
     else:
         child.status = "intended"
@@ -447,6 +468,7 @@ def _execute(state: TradingState, child: ChildState, report: ExecutionReport, ke
         reference,
         report.at,
         key not in state.replaced,
+        (report.fee_currency, report.fee_amount) if report.fee_currency else None,
     )
     state.executions[key] = new
     child.executions.append(key)
@@ -489,15 +511,19 @@ def _book(state: TradingState, parent: ParentState, child: ChildState, execution
         parent.held -= shares
         child.status = "partly_filled" if child.filled else "acknowledged"
     order = parent.order
-    position = state.positions.setdefault(order.symbol, PositionState())
-    if order.side == "buy":
-        position.shares += shares
-        position.cash -= value
-    else:
-        position.shares -= shares
-        position.cash += value
-    position.fees += fee
-    position.terms = order.terms
+    there = state.venues[child.order.place].positions
+    for positions in (state.positions, there):
+        position = positions.get(order.symbol)
+        if position is None:
+            position = positions[order.symbol] = PositionState()
+        position.shares += order.sign * shares
+        position.cash -= order.sign * value
+        position.fees += fee
+        position.terms = order.terms
+        if execution.charged is not None and execution.kind != "busted":
+            currency, amount = execution.charged
+            position.charged[currency] = position.charged.get(currency, Decimal(0)) + sign * amount
+            position.converted += fee
 
 
 def _end_if_complete(state: TradingState, child: ChildState, at: int, effects: list[Effect]) -> None:
@@ -558,4 +584,6 @@ _HANDLERS: dict[type, Callable[[TradingState, Any, list[Effect]], None]] = {
     PlannedEvent: _planned,
     HaltedEvent: _halted,
     ResumedEvent: _resumed,
+    PlaceUpEvent: _place_up,
+    PlaceDownEvent: _place_down,
 }

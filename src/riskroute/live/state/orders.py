@@ -126,7 +126,10 @@ class OrderDecision(Record, frozen=True):
 
 
 class ChildOrder(Record, frozen=True):
-    """A child order, which is immediate or cancel (``until`` 0) or rests until the time ``until``."""
+    """A child order, which is immediate or cancel (``until`` 0) or rests until the time ``until``.
+
+    ``idempotent``: its venue refuses a second order with the same id, so it may be sent again.
+    """
 
     id: str
     parent: str
@@ -139,6 +142,7 @@ class ChildOrder(Record, frozen=True):
     quantity: int
     limit: int | None = None
     until: int = 0
+    idempotent: bool = True
 
     @property
     def immediate(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from decimal import Decimal
 from typing import Any, ClassVar
 
 import msgspec
@@ -158,12 +159,15 @@ class _CostTotals(msgspec.Struct):
         }
 
 
-STATE_VERSION = 4  # of encoded states; other versions are refused
+STATE_VERSION = 5  # of encoded states; other versions are refused
 DAY = 86_400 * 10**9  # nanoseconds; daily limits count from midnight UTC
 
 
 class ExecutionState(msgspec.Struct, array_like=True, gc=False):
-    """A fill, bust or correction; ``counts`` is False if a bust or correction has replaced it."""
+    """A fill, bust or correction; ``counts`` is False if a bust or correction has replaced it.
+
+    ``charged`` are currency and amount of a fee that was not charged in the quote currency.
+    """
 
     child: str
     kind: str
@@ -173,6 +177,7 @@ class ExecutionState(msgspec.Struct, array_like=True, gc=False):
     reference: str
     at: int
     counts: bool = True
+    charged: tuple[str, Decimal] | None = None
 
 
 class ChildState(msgspec.Struct, array_like=True, gc=False):
@@ -237,20 +242,27 @@ class ParentState(msgspec.Struct, array_like=True, gc=False):
 
 
 class PositionState(msgspec.Struct, gc=False):
-    """Net position in a symbol: shares in units, and amounts of cash without fees and of fees paid."""
+    """Net position in a symbol: shares in units, and amounts of cash without fees and of fees paid.
+
+    ``charged`` are fees by currency that were not charged in the quote currency; ``converted`` is their part of
+    ``fees``. A fee in the coin that was bought reduces what is held.
+    """
 
     shares: int = 0
     cash: int = 0
     fees: int = 0
     terms: str = ""
+    charged: dict[str, Decimal] = {}
+    converted: int = 0
 
 
 class VenueState(msgspec.Struct, gc=False):
-    """Open children at a venue, its rejects of the day, and its latest rejects in a row."""
+    """Open children at a venue, its rejects of the day, its latest rejects in a row, and what was traded there."""
 
     open: int = 0
     rejects: int = 0
     rejects_in_a_row: int = 0
+    positions: dict[str, PositionState] = {}
 
 
 class SymbolState(msgspec.Struct, gc=False):
@@ -276,7 +288,8 @@ class TradingState(msgspec.Struct):
 
     Settled orders are in ``recent`` until they move to the archive (`riskroute.live.state.archive`); ``archived`` is
     the number of those moves. ``replaced`` maps busted or corrected fills to the reports that replaced them.
-    ``currency`` is that of all amounts, empty before the first order.
+    ``currency`` is that of all amounts, empty before the first order. ``down`` has places that cannot be
+    used, with why.
     """
 
     version: int = STATE_VERSION
@@ -307,6 +320,7 @@ class TradingState(msgspec.Struct):
     corrections: int = 0
     orphans: int = 0
     overfilled: int = 0
+    down: dict[str, str] = {}
     totals: _CostTotals = msgspec.field(default_factory=_CostTotals)
 
 

@@ -67,7 +67,7 @@ class SimulatedVenueMarket:
 
     def __init__(
         self,
-        quotes: Callable[[str], tuple[VenueQuote, ...]],
+        quotes: Callable[[str], tuple[VenueQuote, ...] | None],
         seed: int = 0,
         hidden: Mapping[str, float] | None = None,
         fill_seconds: float = 1.0,
@@ -169,6 +169,7 @@ class SimulatedVenue:
         self.faults = faults or Faults()
         self._reliable = self.faults == Faults()
         self._day = (0, "")
+        self._terms: dict[str, VenueTerms] = {}
         self.children: dict[str, _VenueChild] = {}  # children that arrived, by id
         self.arrivals: list[str] = []  # ids in the sequence of arrival, repeated ones included
         self._rng = np.random.default_rng(seed_stream(seed, "venue", place))
@@ -188,7 +189,9 @@ class SimulatedVenue:
         sink.up()
 
     def terms(self, symbol: str) -> VenueTerms | None:
-        return instrument_venue_terms(self.market.instrument(symbol), idempotent=True)
+        if symbol not in self._terms:
+            self._terms[symbol] = instrument_venue_terms(self.market.instrument(symbol), idempotent=True)
+        return self._terms[symbol]
 
     def send(self, child: ChildOrder) -> None:
         if self._reliable or self._rng.random() >= self.faults.lost:
