@@ -14,10 +14,10 @@ from pathlib import Path
 from riskroute.simulation.backends import Backend
 from riskroute.study.config import BacktestConfig
 from riskroute.study.headroom import (
-    HEADROOM_LEGEND,
     HORIZONS,
     RISKS,
     SIZES,
+    headroom_legend,
     headroom_table,
     headroom_words,
     market_headroom,
@@ -53,7 +53,7 @@ def main() -> None:
             say(headroom_table(rows).plain())
             say("")
             found += rows
-    for line in (*HEADROOM_LEGEND, "", *headroom_words(found)):
+    for line in (*headroom_legend(found), "", *headroom_words(found)):
         say(line)
     say("")
     parts = ("fixed_saving_bps", "seeing_saving_bps", "foresight_saving_bps")

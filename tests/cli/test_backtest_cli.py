@@ -107,12 +107,15 @@ def test_headroom(kept_days: Path, tmp_path: Path, capsys: pytest.CaptureFixture
         "0",
         "--risk",
         "balanced",
+        "--benchmark",
+        "touch",
     ]
     assert run_app(["headroom", *words, "--kept", str(kept_days), "--json", str(tmp_path / "room.json")]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split()[:4] == ["market", "quantity", "seconds", "risk"]
     assert lines[2].split()[:5] == ["dark", "(synthetic)", "400", "shares", "0"]
     assert "dark (synthetic), immediate execution: learning" in lines[-2]
+    assert "bps per judged order against the far touch at arrival, fees and charge for risk included" in lines
     (found,) = json.loads((tmp_path / "room.json").read_text())
     assert found["foresight_bps"] <= min([*found["fixed_bps"].values(), *found["seeing_bps"].values()])
     assert found["fixed_bps"][found["best_fixed"]] == min(found["fixed_bps"].values())

@@ -166,7 +166,7 @@ def test_options_override_the_configuration_file(
     path = tmp_path / "study.toml"
     path.write_text(CONFIG)
     words = ["study", str(path), "--horizon", "0", "--kept", str(kept_days), "--out", str(tmp_path / "out")]
-    assert run_app([*words, "--side", "sell"]) == 0
+    assert run_app([*words, "--side", "sell", "--seeds", "2"]) == 0
     assert (
         f"router to use for sell orders of 700 shares of {dark_days[0].symbol} for immediate execution on synthetic"
         in capsys.readouterr().out
@@ -174,9 +174,9 @@ def test_options_override_the_configuration_file(
     found = rr.StudyResult.from_json(json.loads((tmp_path / "out" / "study.json").read_text()))
     assert found.config == StudyConfig(
         *("dark", (), (700,), "sell"), horizons=(0.0,), days=2, orders=8, routers=("spray",), block_minutes=1,
-        surface_orders=0,
+        surface_orders=0, seeds=2,
     )  # fmt: skip
-    assert rr.Study(path, side="sell", horizons=0).config == found.config
+    assert rr.Study(path, side="sell", horizons=0, seeds=2).config == found.config
 
 
 def test_the_commented_file_holds_the_defaults(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

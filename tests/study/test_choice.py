@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from riskroute.routers.risk import BALANCED
+from riskroute.routers.risk import BALANCED, CHEAPEST
 from riskroute.study.case import (
     CaseDarkSurface,
     CaseEstimate,
@@ -19,17 +19,25 @@ from riskroute.study.case import (
     StudyCase,
     _differences_by_state,
     _estimated_share,
+    _headline_saving,
     _learning_cost,
     _saving_of,
     _StressSaving,
     _SurfacePoint,
 )
 from riskroute.study.config import StudyConfig
+from riskroute.study.day_tables import DayTables
 from riskroute.study.page import _stress_rows, _study_page, _verdict_facts
 from riskroute.study.result import StudyResult, savings_table
-from riskroute.study.router_comparison import REASONS, QueueEstimate, RouterComparison, _RouterResult
+from riskroute.study.router_comparison import (
+    REASONS,
+    QueueEstimate,
+    RouterComparison,
+    _RouterResult,
+    compare_routers,
+)
 from riskroute.study.statistics import PairedDifference, Sample
-from riskroute.study.verdict import case_verdict
+from riskroute.study.verdict import backtest_verdict, case_verdict
 
 
 def router(
@@ -39,6 +47,7 @@ def router(
     charged: tuple[float, float, float] | None = None,
     estimated: float = 0.0,
     admitted: bool = True,
+    known: float | None = None,
 ) -> _RouterResult:
     pair, other = (None if one is None else PairedDifference("sweep", *one, 0.01, 0.31) for one in (paired, charged))
     numbers: dict[str, Any] = dict.fromkeys((item.name for item in dataclasses.fields(_RouterResult)), 0.0)
@@ -46,7 +55,7 @@ def router(
         **numbers
         | {"cost_bps": cost, "objective_bps": objective, "paired": pair, "es95_bps": cost + 4}
         | {"paired_objective": other, "estimated_share": estimated, "feedback": "F0"}
-        | {"paired_tail": pair, "admitted": admitted}
+        | {"paired_tail": pair, "admitted": admitted, "paired_amount": None, "known_quantity": known}
     )
 
 
@@ -59,7 +68,7 @@ def comparison(
     admitted: bool = True,
 ) -> RouterComparison:
     routers = {
-        "sweep": router(2.0, 2.2, estimated=estimated),
+        "sweep": router(2.0, 2.2, estimated=estimated, known=900.0 if estimated > 0.1 else None),
         "contextual": router(2.0 + paired[0], objective, paired, charged or paired, admitted=admitted),
         "clairvoyant": router(2.0 - room, 2.0 - room, (-room, -room, -room)),
     }
@@ -185,9 +194,11 @@ def test_there_is_no_verdict_where_much_is_estimated() -> None:
     said = case_verdict(case, StudyConfig())
     assert said == (
         "Not enough data to tell which router to use for orders of 5,000 shares of AAPL with a 60-second deadline: 57% "
-        "of the volume is beyond the recorded depth and priced by an estimate. Import more levels or use smaller "
-        "orders."
+        "of the volume is beyond the recorded depth and priced by an estimate. Orders of up to about 900 shares would "
+        "have been small enough; or import more levels. The risk profile is balanced (mean cost + 0.05 x variance)."
     )
+    unplayed = dataclasses.replace(case, comparison=dataclasses.replace(unsure, resting=False))
+    assert case_verdict(unplayed, StudyConfig()) == f"{said} Limit orders could not be played on this data."
     pooled = case_verdict(dataclasses.replace(case, symbol=""), StudyConfig(), pooled=True)
     assert pooled.startswith("All symbols pooled: not enough data to tell which router to use for orders of ")
     table = savings_table([case])
@@ -221,7 +232,11 @@ def test_a_small_share_of_estimates_is_said() -> None:
         *(CaseSaving("contextual", "sweep", saved, saved, saved, 0.31, saved, 0.01), (), (), None, None, 1.0, None, ()),
         CASES["beats"],
     )
-    assert "estimate" not in case_verdict(case, StudyConfig())
+    text = case_verdict(case, StudyConfig())
+    assert "estimate" not in text
+    assert (
+        "Against the consolidated mid at arrival, contextual cost 1.60 bps and sweep cost 2.00 bps per order." in text
+    )
     for share, words in ((0.043, "4.3%"), (0.0001, "Less than 0.1%")):
         text = case_verdict(dataclasses.replace(case, estimated_share=share), StudyConfig())
         assert f"{words} of the volume is beyond the recorded depth and priced by an estimate." in text
@@ -268,6 +283,9 @@ def played(days: int = 4, orders: int = 48) -> tuple[pl.DataFrame, pl.DataFrame]
                 "mid": 10.0,
                 "foreseen": 0.0,
                 "impact": 0.0,
+                "fees": 0.0,
+                "estimated": 0.0,
+                "decision_us": 1.0,
             }
             cost = float(rng.normal())
             gap = (0.1 if spread == 3 else -0.1) + 0.01 * float(rng.normal())
@@ -338,7 +356,7 @@ def test_symbols_and_losses_are_named() -> None:
 
 def test_a_fixed_split_may_be_cheaper_and_learning_free() -> None:
     found, zero = CASES["too few orders"], CaseEstimate(0.0, 0.0, 0.0)
-    split = CaseSaving("sweep", "static", CaseEstimate(-0.25, -0.5, 0.001), zero, zero, None)
+    split = CaseEstimate(-0.25, -0.5, 0.001)
     saving = CaseSaving("contextual", "sweep", CaseEstimate(0.2, None, None), zero, zero, None)
     case = StudyCase(
         *(100, 0.0, 1, 1, 10.0, 0.03, None, {}, "contextual", "sweep", "too few orders", saving, (), ()),
@@ -348,7 +366,7 @@ def test_a_fixed_split_may_be_cheaper_and_learning_free() -> None:
     assert "saved 0.20 bps per order against sweep (too few time blocks for a CI); too few orders to tell" in text
     assert "Exploration by contextual cost nothing." in text
     assert "A static split cost 0.25 bps less than the sweep (95 % CI 0.00 to 0.50)." in text
-    same = dataclasses.replace(split, bps=CaseEstimate(-0.001, -0.5, 0.25))
+    same = CaseEstimate(-0.001, -0.5, 0.25)
     nearly = dataclasses.replace(saving, bps=CaseEstimate(-0.004, -0.2, 0.1))
     text = case_verdict(dataclasses.replace(case, not_looking=same, saving=nearly), StudyConfig())
     assert "A static split cost the same as the sweep (95 % CI -0.50 to 0.25)." in text
@@ -359,17 +377,29 @@ def test_a_fixed_split_may_be_cheaper_and_learning_free() -> None:
 
 
 def test_savings_have_amounts_and_days() -> None:
+    """Amounts are from the same resamples as basis points: with orders of $1,000 the interval is the same one."""
     orders, _ = played()
-    saved = _saving_of(orders, "contextual", "sweep", seed=0)
+    fills = orders.select("router", "symbol", "day", "seed", "number", "quantity", kind=pl.lit("take"), estimated=False)
+    found = compare_routers(DayTables(orders, pl.DataFrame(), fills), "sweep", {}, risk=CHEAPEST, joint=False)
+    paired = found.routers["contextual"].paired
+    assert paired is not None
+    saved = _headline_saving(found, "contextual", paired, orders)
     assert saved.amount_per_order is not None
     assert saved.amount_per_day is not None
-    assert saved.bps.mean == pytest.approx(10 * saved.amount_per_order.mean)
+    assert saved.amount_per_1000_orders is not None
+    ends = [(one.mean, one.low, one.high) for one in (saved.bps, saved.amount_per_order, saved.amount_per_1000_orders)]
+    assert ends[0] == pytest.approx([10 * end for end in ends[1] if end is not None])
+    assert ends[2] == pytest.approx([1000 * end for end in ends[1] if end is not None])
     assert saved.amount_per_day.mean == pytest.approx(48 * saved.amount_per_order.mean)
-    assert saved.bps.low is not None
-    assert saved.amount_per_order.low is not None
-    assert 0 < saved.amount_per_order.low < saved.amount_per_order.mean
-    turned = _saving_of(orders, "sweep", "contextual", seed=0)
-    assert turned.bps.mean == pytest.approx(-saved.bps.mean)
+    assert (saved.bps.low, saved.p_value) == (-(paired.high or 0.0), paired.p_value)
+    assert saved.bps.above_zero
+    gaps = orders.pivot("router", index=["day", "number", "judged"], values="cost").filter("judged")
+    assert saved.amount_per_order.mean == pytest.approx((gaps["sweep"] - gaps["contextual"]).mean())
+    for name, other, sign in (("contextual", "sweep", 1), ("sweep", "contextual", -1)):
+        assert _saving_of(orders, name, other, seed=0).mean == pytest.approx(sign * saved.bps.mean)
+    several = orders.with_columns(currency=pl.when(pl.col("number") % 2 == 0).then(pl.lit("EUR")).otherwise("currency"))
+    mixed = compare_routers(DayTables(several, pl.DataFrame(), fills), "sweep", {}, risk=CHEAPEST, joint=False)
+    assert _headline_saving(mixed, "contextual", paired, several).amount_per_order is None
 
 
 def test_learning_costs_most_on_the_first_day() -> None:
@@ -426,3 +456,30 @@ def test_the_surface_says_where_the_saving_is_not_clear() -> None:
     assert said(clear, clear) == "72 orders each, significant everywhere)."
     assert said(clear, unclear) == "72 orders each, not always significant with 2 times the liquidity)."
     assert said(unclear, unclear) == "72 orders each, significant nowhere)."
+
+
+def test_the_key_figures_name_the_price_and_the_saving_that_decides() -> None:
+    """A profile with a charge for risk judges by another saving than that of the cost."""
+    found, saved = CASES["riskier"], CaseEstimate(0.4, 0.2, 0.6)
+    saving = CaseSaving("contextual", "sweep", saved, None, None, None, None, 0.01)
+    case = StudyCase(
+        *(100, 0.0, 1, 1, 10.0, 0.03, None, {}, "contextual", "sweep", "riskier", saving, (), ()),
+        *(None, None, 1.0, None, (), dataclasses.replace(found, benchmark="vwap")),
+    )
+    facts = dict(_verdict_facts(case, BALANCED))
+    assert facts["95 % CI"] == "+0.200 to +0.600 bps"
+    assert facts["the same with the charge for risk"] == "-0.100 bps (95 % CI -0.180 to -0.020 bps)"
+    assert facts["its p-value"] == "0.010"
+    assert facts["cost against the VWAP from arrival to the horizon, contextual"] == "1.60 bps"
+    plain = dataclasses.replace(case, comparison=CASES["beats"])
+    assert "its p-value" not in dict(_verdict_facts(plain, BALANCED))
+    assert "Against the VWAP from arrival to the horizon, contextual cost 1.60 bps" in case_verdict(case, StudyConfig())
+
+
+def test_a_backtest_names_the_saving_that_decides() -> None:
+    """Its cost is not significantly lower, its objective is."""
+    found = comparison((-0.1, -0.3, 0.1), 1.5, charged=(-0.7, -0.9, -0.5))
+    assert backtest_verdict(dataclasses.replace(found, sample=Sample("day", 8, 8.0))).startswith(
+        "Use contextual: saves 0.10 bps per order against sweep (95 % CI -0.10 to 0.30; p = 0.010, best of 1); with "
+        "the charge for risk it saved 0.70 bps (95 % CI 0.50 to 0.90; p = 0.010)."
+    )

@@ -20,6 +20,7 @@ from riskroute.study.headroom import (
     _by_state,
     _plays_of_learned,
     _ready_again,
+    headroom_legend,
     headroom_table,
     headroom_words,
     market_headroom,
@@ -172,6 +173,15 @@ def test_words_about_headroom() -> None:
         f"{begin} whether learning can pay depends on the risk profile for orders of 10 shares. "
         f"{SAVED.format('0.05 to 0.20')}"
     ]
+
+
+def test_headroom_names_its_price_and_what_could_not_be_played() -> None:
+    assert headroom_legend([room(10, 0.05, benchmark="vwap")])[0] == (
+        "bps per judged order against the VWAP from arrival to the horizon, fees and charge for risk included"
+    )
+    assert headroom_words([room(10, 0.05, resting=False)])[-1] == (
+        "m, immediate execution: limit orders could not be played on this data."
+    )
 
 
 def test_headroom_says_what_is_synthetic_and_what_is_estimated() -> None:

@@ -23,7 +23,7 @@ from riskroute.market.recordings import Recording, RecordingWriter
 from riskroute.market.schema import snapshot_schema
 from riskroute.simulation.backends import Backend
 from riskroute.study.backtest import BacktestResult
-from riskroute.study.case import CaseEstimate, CaseSaving, _saving_of
+from riskroute.study.case import CaseEstimate, CaseSaving, _headline_saving
 from riskroute.study.page import write_study_page
 
 HERE = Backend("local", 1)
@@ -226,10 +226,13 @@ def test_examples_show_the_recorded_levels(kind: Kind, market: Path, studied: rr
 def test_savings_are_amounts_of_the_quote_currency(kind: Kind, backtested: BacktestResult) -> None:
     """A case's saving per order is the mean difference of the costs in the tables."""
     orders = backtested.tables.orders
-    saving = _saving_of(orders, "sweep", "primary", seed=0)
+    found = backtested.comparison
+    paired = found.routers["primary"].paired
+    assert paired is not None
+    saving = _headline_saving(found, "primary", paired, orders)
     means = orders.filter("judged").group_by("router").agg(pl.col("cost").mean()).rows()
     assert saving.amount_per_order is not None
-    assert saving.amount_per_order.mean == pytest.approx(dict(means)["primary"] - dict(means)["sweep"], rel=1e-9)
+    assert saving.amount_per_order.mean == pytest.approx(dict(means)["sweep"] - dict(means)["primary"], rel=1e-9)
 
 
 def test_amounts_of_a_study_have_the_currency(kind: Kind, studied: rr.StudyResult, tmp_path: Path) -> None:

@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from riskroute.core.errors import InputError
 from riskroute.routers.risk import BALANCED, CAUTIOUS, CHEAPEST, RiskProfile
@@ -23,7 +25,7 @@ from riskroute.study.costs import objective_cost, order_costs_bps
 from riskroute.study.day_tables import DayTables
 from riskroute.study.markets import MarketDay
 from riskroute.study.play import PlayCache, PlayTask, play_tasks, training_days
-from riskroute.study.router_comparison import RouterComparison, choose_benchmark, compare_routers
+from riskroute.study.router_comparison import RouterComparison, _known_quantity, choose_benchmark, compare_routers
 from riskroute.study.statistics import Sample, expected_shortfall
 from riskroute.study.verdict import backtest_verdict
 from small_days import HERE
@@ -54,6 +56,7 @@ def tables(
                     "cost": cost * dollars, "foreseen": foreseen * dollars,
                     "impact": 0.5 * dollars, "fees": 0.2 * dollars, "block": number // block, "judged": True,
                     "decision_us": 3.0, "exploration": math.nan,
+                    "estimated": {"dark": 0.25, "limit": 0.25, "take": 0.5}.get(estimated, 0.0) * shares,
                 })  # fmt: skip
                 parts = (("dark", 0.25), ("limit", 0.25), ("take", 0.5))
                 fills += [key | {"kind": kind, "quantity": int(part * shares), "estimated": kind == estimated}
@@ -181,10 +184,14 @@ def test_there_is_no_verdict_where_much_is_estimated() -> None:
     )
     assert found.router_to_use is None
     assert backtest_verdict(found) == (
-        "Not enough data to tell: 50% of the volume is beyond the recorded depth and priced by an estimate. Import "
-        "more levels or use smaller orders."
+        "Not enough data to tell: 50% of the volume is beyond the recorded depth and priced by an estimate. Orders of "
+        "up to about 55 would have been small enough; or import more levels."  # 50 of them are recorded
     )
-    assert backtest_verdict(found, synthetic=True).endswith("priced by an estimate. Use smaller orders.")
+    assert backtest_verdict(found, synthetic=True).endswith("up to about 55 would have been small enough.")
+    nothing = {name: dataclasses.replace(one, known_quantity=0.0) for name, one in found.routers.items()}
+    assert backtest_verdict(dataclasses.replace(found, routers=nothing)).endswith(
+        "priced by an estimate. Import more levels or use smaller orders."
+    )
     some = {name: dataclasses.replace(one, estimated_share=0.1) for name, one in found.routers.items()}
     known = dataclasses.replace(found, routers=some)
     assert known.router_to_use == "better"
@@ -193,6 +200,25 @@ def test_there_is_no_verdict_where_much_is_estimated() -> None:
         assert dataclasses.replace(known, routers=some | {name: more}).router_to_use is None
     table = found.table()
     assert [row[list(table.header).index("estimated")] for row in table.rows] == ["50.0%", "50.0%"]
+
+
+@given(st.lists(st.integers(0, 5000), min_size=1, max_size=30))
+def test_orders_of_the_known_quantity_have_few_estimates(shares_estimated: list[int]) -> None:
+    """A larger size than can be due to the rounding would have too many."""
+    estimated = np.array(shares_estimated)
+    size = _known_quantity(pl.DataFrame({"quantity": 5000, "estimated": estimated}))
+    if estimated.sum() <= 0.1 * 5000 * len(estimated):
+        assert size is None
+        return
+    assert size is not None
+
+    def share(shares: float) -> float:
+        recorded = np.where(estimated > 0, 5000 - estimated, np.inf)
+        return float(np.maximum(shares - recorded, 0).mean() / shares)
+
+    assert size == 0 or share(size) <= 0.1 + 1e-9
+    larger = size * 1.11 if size >= 10 else 2 * size + 1  # two digits, or one
+    assert share(larger) > 0.1 - 1e-9
 
 
 def test_what_rounds_to_zero_has_no_sign() -> None:

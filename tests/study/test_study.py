@@ -113,8 +113,9 @@ def test_the_choice_and_the_amounts_follow_from_the_orders(result: StudyResult, 
     assert case.saving.amount_per_day.mean == pytest.approx((rule - one).sum())  # of one test day
     static, sweep = (costs(backtest, name, judged=True)["cost"] for name in ("static", "sweep"))
     assert case.not_looking is not None
-    assert case.not_looking.amount_per_order is not None
-    assert case.not_looking.amount_per_order.mean == pytest.approx((static - sweep).mean())
+    rows = costs(backtest, "sweep", judged=True)
+    gaps = (static - sweep).to_numpy() / (rows["quantity"] * rows["mid"]).to_numpy()
+    assert case.not_looking.mean == pytest.approx(1e4 * gaps.mean())
     assert (case.training_days, case.test_days) == (1, 1)
 
 

@@ -388,6 +388,7 @@ def _headroom(
             "default: these three."
         ),
     ] = None,
+    benchmark: options.Benchmark = None,
     orders: Annotated[int, typer.Option(help="Orders per day.")] = 125,
     fees: options.Fees = None,
     instruments: options.Instruments = None,
@@ -411,10 +412,10 @@ def _headroom(
     from riskroute.simulation.backends import Backend
     from riskroute.study.config import BacktestConfig
     from riskroute.study.headroom import (
-        HEADROOM_LEGEND,
         HORIZONS,
         RISKS,
         SIZES,
+        headroom_legend,
         headroom_table,
         headroom_words,
         market_headroom,
@@ -423,7 +424,9 @@ def _headroom(
 
     sizes, waits = tuple(quantity or SIZES), tuple(horizon or HORIZONS)
     risks = tuple(risk_profile("risk", one) for one in risk) if risk else RISKS
-    config = BacktestConfig(orders=orders, hours=hours, seed=seed, protection=protection, queue=queue)
+    config = BacktestConfig(
+        orders=orders, hours=hours, seed=seed, protection=protection, queue=queue, benchmark=benchmark or "arrival"
+    )
     backend, found = Backend(), []
     names = market or ["paper", "comparable", "dark"]
     with show_progress(len(names) * len(sizes) * len(waits) * len(risks), "cases") as progress:
@@ -440,7 +443,7 @@ def _headroom(
             )
     say(headroom_table(found).plain())
     say("")
-    for line in (*HEADROOM_LEGEND, *headroom_words(found)):
+    for line in (*headroom_legend(found), *headroom_words(found)):
         say(line)
     if json is not None:
         say(f"wrote {write_json(json, [one.to_json() for one in found])}")

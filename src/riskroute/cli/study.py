@@ -84,6 +84,9 @@ def _study(
     backend: options.Backend = "local",
     workers: options.Workers = None,
     address: options.Address = None,
+    seeds: Annotated[
+        int | None, typer.Option(help="Draws of arrival times, among which the orders are divided; default: 5.")
+    ] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of markets, orders and dark pools; default: 0.")] = None,
     kept: options.Kept = Path("out/days"),
     out: Annotated[Path, typer.Option(help="Folder for the report, the routing table and the routers' states.")] = Path(

@@ -3,8 +3,9 @@
 The details are savings of the chosen router against the benchmark rule: overall, by state of the market, by hour, by
 venue, over time, under stress and over dark-pool assumptions; and example orders.
 
-Costs are basis points of the arrival mid, fees included. A difference is the cost of one router minus that of another,
-paired by order on the test days: negative saves. A saving has the opposite sign.
+Costs are against the price benchmark, in basis points of the order's value at the arrival mid, fees included. A
+difference is the cost of one router minus that of another, paired by order on the test days: negative saves. A saving
+has the opposite sign.
 """
 
 from __future__ import annotations
@@ -289,8 +290,8 @@ class StudyCase:
     - ``saving``: saving of the chosen router against the benchmark rule; None if the rule was chosen.
     - ``states``, ``losses``: difference to the benchmark rule by state of the market; states with a significant loss.
     - ``learning``: exploration cost; None if the chosen router does not explore.
-    - ``not_looking``: saving of the sweep against the static split, which ignores the books; None if ``static``
-      was not played.
+    - ``not_looking``: saving of the sweep against the static split in basis points, which ignores the books; None if
+      ``static`` was not played.
     - ``headroom_bps``: saving of perfect foresight against the benchmark rule.
     - ``surface``: sensitivity to dark-pool assumptions; None without pools or if ``surface_orders`` is 0.
     - ``routing_table``: where the router to use sends orders.
@@ -327,7 +328,7 @@ class StudyCase:
     states: tuple[CaseStateDifference, ...]
     losses: tuple[CaseStateDifference, ...]
     learning: CaseLearningCost | None
-    not_looking: CaseSaving | None
+    not_looking: CaseEstimate | None
     headroom_bps: float
     surface: CaseDarkSurface | None
     routing_table: tuple[CaseRoutingRow, ...]
@@ -382,14 +383,15 @@ def play_case(
     states = order_states(orders, days, asked)
     by_state = () if chosen == found.bar else _differences_by_state(orders, states, chosen, found.bar, seed=config.seed)
     paired = found.routers[chosen].paired
-    saving = None if paired is None else _saving_of(orders, chosen, found.bar, seed=config.seed, paired=paired)
+    saving = None if paired is None else _headline_saving(found, chosen, paired, orders)
     pair = _shown_pair(result, chosen)
     surface = None
     if pair and days[0].pools and config.surface_orders:
         surface = _dark_surface(pair, days, config, size, horizon, backend=backend, cache=cache, finished=played)
     stressed = None
     if pair and config.stresses:
-        stressed = _stress_savings(pair, days, asked, usual=saving, backend=backend, cache=cache, finished=played)
+        usual = None if saving is None else saving.bps
+        stressed = _stress_savings(pair, days, asked, usual=usual, backend=backend, cache=cache, finished=played)
     instruments = tuple({day.symbol: day.instrument for day in days}.values())
     currencies = {one.currency for one in instruments}
     shown = [one.label for one in pair] if pair else [chosen]
@@ -533,50 +535,41 @@ def _day_counts(days: Sequence[MarketDay], config: StudyConfig) -> tuple[int, in
 
 
 def _paired_orders(orders: polars.DataFrame, router: str, against: str) -> polars.DataFrame:
-    """Return the judged orders with ``bps`` and ``amount``: the cost of one router minus that of another."""
+    """Return the judged orders with ``bps``: the cost of one router minus that of another."""
     judged = order_costs_bps(orders.filter(polars.col("judged") & polars.col("router").is_in([router, against])))
-    costs = [polars.col("cost_bps").mean(), polars.col("cost").mean()]
-    means = judged.group_by("router", *ORDER, "block", maintain_order=True).agg(costs)
+    means = judged.group_by("router", *ORDER, "block", maintain_order=True).agg(polars.col("cost_bps").mean())
     one, other = (means.filter(polars.col("router") == name).drop("router") for name in (router, against))
     both = one.join(other, on=[*ORDER, "block"], suffix="_other").sort(ORDER)
     gap = polars.col("cost_bps") - polars.col("cost_bps_other")
-    same = gap.abs() < ROUNDING
-    return both.select(
-        *ORDER,
-        "block",
-        bps=polars.when(same).then(0.0).otherwise(gap),
-        amount=polars.when(same).then(0.0).otherwise(polars.col("cost") - polars.col("cost_other")),
-    )
-
-
-def _difference(values: polars.Series, orders: polars.DataFrame, seed: int, *names: object) -> PairedDifference:
-    """Return the mean over orders with its confidence interval; ``names`` identify its random stream."""
-    rng = np.random.default_rng(seed_stream(seed, "desk", *map(str, names)))
-    units, unit = resampling_units(orders)
-    return bootstrap_difference(values.to_numpy(), units, rng, unit=unit).paired("")
+    return both.select(*ORDER, "block", bps=polars.when(gap.abs() < ROUNDING).then(0.0).otherwise(gap))
 
 
 def _estimate(values: polars.Series, orders: polars.DataFrame, seed: int, *names: object) -> CaseEstimate:
-    found = _difference(values, orders, seed, *names)
-    return CaseEstimate(found.difference_bps, found.low, found.high)
+    """Return the mean over orders with its confidence interval; ``names`` identify its random stream."""
+    rng = np.random.default_rng(seed_stream(seed, "desk", *map(str, names)))
+    units, unit = resampling_units(orders)
+    return CaseEstimate(*bootstrap_difference(values.to_numpy(), units, rng, unit=unit).interval)
 
 
-def _saving_of(
-    orders: polars.DataFrame, router: str, against: str, *, seed: int, paired: PairedDifference | None = None
-) -> CaseSaving:
-    """Return the saving of a router against another; ``paired`` is the difference in basis points if already known."""
+def _saving_of(orders: polars.DataFrame, router: str, against: str, *, seed: int) -> CaseEstimate:
+    """Return the saving of a router against another on the judged orders, in basis points."""
     gaps = _paired_orders(orders, router, against)
-    days = gaps.select(polars.struct("symbol", "day").n_unique()).item()
-    paired = paired or _difference(gaps["bps"], gaps, seed, router, against, "bps")
-    each = None
-    if orders["currency"].n_unique() == 1:
-        each = _estimate(gaps["amount"], gaps, seed, router, against, "dollars").negated
+    return _estimate(gaps["bps"], gaps, seed, router, against, "bps").negated
+
+
+def _headline_saving(
+    found: RouterComparison, router: str, paired: PairedDifference, orders: polars.DataFrame
+) -> CaseSaving:
+    """Return the saving of a router against the benchmark rule, all of it from the resamples of the comparison."""
+    days = orders.filter("judged").select(polars.struct("symbol", "day").n_unique()).item()
+    amount = found.routers[router].paired_amount
+    each = None if amount is None else CaseEstimate(*amount).negated
     return CaseSaving(
         router,
-        against,
+        found.bar,
         CaseEstimate(paired.difference_bps, paired.low, paired.high).negated,
         amount_per_order=each,
-        amount_per_day=each and each.times(gaps.height / days),
+        amount_per_day=each and each.times(found.orders / days),
         detectable_bps=paired.detectable_bps,
         amount_per_1000_orders=each and each.times(1000),
         p_value=paired.p_value,
@@ -800,7 +793,7 @@ def _stress_savings(
     days: Sequence[MarketDay],
     config: BacktestConfig,
     *,
-    usual: CaseSaving | None = None,
+    usual: CaseEstimate | None = None,
     backend: Backend | None = None,
     cache: PlayCache | None = None,
     finished: Callable[[PlayTask], None] | None = None,
@@ -820,7 +813,7 @@ def _stress_savings(
         )
         means = dict(costs.iter_rows())
         judged = judged or int(orders["judged"].sum()) // 2
-        found.append(_StressSaving(name, means[router], means[against], saving.bps, _estimated_share(orders)))
+        found.append(_StressSaving(name, means[router], means[against], saving, _estimated_share(orders)))
     return CaseStressTable(router, against, judged, tuple(found))
 
 
@@ -847,5 +840,5 @@ def _dark_surface(
         played = DayTables.together([next(tables) for _ in some]).orders
         orders = int(played["judged"].sum()) // 2
         saved = _saving_of(played, router, against, seed=config.seed)
-        points.append(_SurfacePoint(world.presence, world.adverse, saved.bps, _estimated_share(played)))
+        points.append(_SurfacePoint(world.presence, world.adverse, saved, _estimated_share(played)))
     return CaseDarkSurface(router, against, orders, tuple(points))

@@ -146,8 +146,9 @@ def cost_against(name: str, cost: str = "cost") -> polars.Expr:
 
     Examples
     --------
-    >>> order = {"sign": 1, "quantity": 100, "multiplier": 1.0, "benchmark": 9.99, "ask": 10.0, "cost": 3.0}
-    >>> polars.DataFrame([order]).select(cost_against("touch").round(6)).item()
+    >>> prices = {"benchmark": 9.99, "bid": 9.98, "ask": 10.0}
+    >>> orders = polars.DataFrame([{"sign": 1, "quantity": 100, "multiplier": 1.0, "cost": 3.0} | prices])
+    >>> orders.select(cost_against("touch").round(6)).item()
     2.0
     """
     moved = polars.col("benchmark") - benchmark_price(name)

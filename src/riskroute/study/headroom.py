@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -24,11 +23,12 @@ from riskroute.core.text import TextTable, fixed_text, interval_text, words_list
 from riskroute.routers.registry import restore_router
 from riskroute.routers.risk import PROFILES, RiskProfile
 from riskroute.simulation.backends import Backend
+from riskroute.study.backtest import limit_orders_play
 from riskroute.study.candidates import CLAIRVOYANT, Candidate, candidate_names, named_candidate
 from riskroute.study.case import imbalance_state, order_states
 from riskroute.study.config import BacktestConfig
 from riskroute.study.costs import objective_cost, order_objectives, with_terciles
-from riskroute.study.day_tables import DayTables
+from riskroute.study.day_tables import PRICE_BENCHMARKS, DayTables
 from riskroute.study.markets import MarketDay, estimated_queue_venues
 from riskroute.study.play import PlayCache, PlayTask, check_playable_days, check_played_bound, perform_plays, play_tasks
 from riskroute.study.router_comparison import MOST_ESTIMATED, ORDER, ROUNDING, WORTH, queue_note
@@ -66,11 +66,13 @@ class HeadroomParts:
     - ``seeing_saving_bps``: saving of the best plan that sees the books against the best fixed plan: an upper bound on
       what learning saves, since these plans were fitted on the judged days.
     - ``learned_saving_bps``: the same for the best plan that was not fitted to the orders it is judged by; below 0 if
-      all of these lose. ``learned_low_bps``, ``learned_high_bps``: its 95 % confidence interval over time blocks; None
-      with one block.
+      all of these lose. ``learned_low_bps``, ``learned_high_bps``: its 95 % confidence interval over days or time
+      blocks; None with one of them.
     - ``foresight_saving_bps``: saving of perfect foresight beyond that.
     - ``estimated_share``: the largest fraction of the volume at estimated prices among these plans.
     - ``queues``: a sentence about estimated queue positions, empty if there are none.
+    - ``resting``: whether limit orders could be played, or were not asked for.
+    - ``benchmark``: the price against which costs are stated, one of `PRICE_BENCHMARKS`.
     """
 
     market: str
@@ -96,6 +98,8 @@ class HeadroomParts:
     synthetic: bool = False
     queues: str = ""
     instruments: tuple[Instrument, ...] = (SHARES,)
+    resting: bool = True
+    benchmark: str = "arrival"
 
     @property
     def size(self) -> str:
@@ -183,7 +187,6 @@ def _parts(
     seeing_bps = {**learned_bps, **{name: values[name] for name in (_LEARNED, _STATES)}}
     best_seeing = config.risk.best(seeing_bps | {best_fixed: values[best_fixed]}, excess, best_fixed)
     saving = _paired_saving(judged[best_fixed], judged[best_learned], config)
-    low, high = (end if math.isfinite(end) else None for end in (saving.low, saving.high))
     filled = (
         judged[name].select("estimated", "quantity").sum()
         for name in (best_fixed, best_seeing, best_learned, CLAIRVOYANT)
@@ -203,13 +206,15 @@ def _parts(
         fixed_saving_bps=values[standard] - values[best_fixed],
         seeing_saving_bps=values[best_fixed] - values[best_seeing],
         learned_saving_bps=saving.mean,
-        learned_low_bps=low,
-        learned_high_bps=high,
+        learned_low_bps=saving.interval[1],
+        learned_high_bps=saving.interval[2],
         foresight_saving_bps=values[best_seeing] - values[CLAIRVOYANT],
         estimated_share=max(estimated),
         synthetic=any(day.synthetic for day in days),
         queues=queue_note(venues, str(model)) if venues and model is not None and waits else "",
         instruments=tuple({day.symbol: day.instrument for day in days}.values()),
+        resting=not waits or limit_orders_play(days, config),
+        benchmark=config.benchmark,
     )
 
 
@@ -302,13 +307,17 @@ def _paired_saving(one: polars.DataFrame, other: polars.DataFrame, config: Backt
     return bootstrap_difference(values, units, rng, unit=unit)
 
 
-HEADROOM_LEGEND = (
-    "bps per judged order, fees and charge for risk included; fixed plan: the best one against the standard rule",
-    "books, at most: the best plan that sees the books against the best fixed plan, fitted on the judged days",
-    "books, learned: the same with plans that were not fitted to these orders, with a 95 % CI over time blocks",
-    "foresight: knowledge of future prices and hidden sizes beyond that, which nobody can learn",
-    "estimated: volume beyond the recorded depth, at estimated prices",
-)
+def headroom_legend(found: Sequence[HeadroomParts]) -> tuple[str, ...]:
+    """Return the meaning of the columns of `headroom_table`."""
+    price = PRICE_BENCHMARKS[found[0].benchmark]
+    return (
+        f"bps per judged order against the {price}, fees and charge for risk included",
+        "fixed plan: the best one against the standard rule",
+        "books, at most: the best plan that sees the books against the best fixed plan, fitted on the judged days",
+        "books, learned: the same with plans that were not fitted to these orders; 95 % CI over days or time blocks",
+        "foresight: knowledge of future prices and hidden sizes beyond that, which nobody can learn",
+        "estimated: volume beyond the recorded depth, at estimated prices",
+    )
 
 
 def headroom_table(found: Sequence[HeadroomParts]) -> TextTable:
@@ -346,6 +355,8 @@ def headroom_words(found: Sequence[HeadroomParts]) -> list[str]:
             text = no_verdict_text(share, synthetic=unknown[0].synthetic)
             lines.append(f"{which}: no verdict for {sizes}: {text}")
         lines += [f"{which}: {note}." for note in dict.fromkeys(one.queues for one in mine) if note]
+        if not all(one.resting for one in mine):
+            lines.append(f"{which}: limit orders could not be played on this data.")
     return lines
 
 

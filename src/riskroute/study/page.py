@@ -41,7 +41,7 @@ from riskroute.study.day_tables import PRICE_BENCHMARKS
 from riskroute.study.examples import OrderExample
 from riskroute.study.frontier import CaseFrontier, frontier_table
 from riskroute.study.result import StudyResult, profiles_table, routing_text, savings_table, states_table
-from riskroute.study.router_comparison import LEGEND, REASONS
+from riskroute.study.router_comparison import LEGEND, REASONS, ROUNDING, RouterComparison
 from riskroute.study.svg import (
     KIND_NAMES,
     ChartCurve,
@@ -248,7 +248,12 @@ def _verdict_facts(case: StudyCase, risk: RiskProfile) -> tuple[tuple[str, str],
             facts.append(("saving per 1,000 orders", f"{money_text(many.mean, currency)}{ends}"))
         if saving.p_value is not None:
             facts.append(("p-value", p_text(saving.p_value)))
+        facts += _charged_facts(found, case.chosen)
     names = dict.fromkeys((case.chosen, found.bar))
+    price = PRICE_BENCHMARKS[found.benchmark]
+    facts += [
+        (f"cost against the {price}, {name}", f"{fixed_text(found.routers[name].cost_bps)} bps") for name in names
+    ]
     facts += [(f"expected shortfall 5 %, {name}", f"{fixed_text(found.routers[name].es95_bps)} bps") for name in names]
     facts.append(("saving of perfect foresight", f"{fixed_text(case.headroom_bps, 3)} bps"))
     facts.append(("volume at estimated prices", f"{case.estimated_share:.1%}"))
@@ -261,6 +266,18 @@ def _verdict_facts(case: StudyCase, risk: RiskProfile) -> tuple[tuple[str, str],
     if not found.resting:
         facts.append(("limit orders", "could not be played on this data"))
     return tuple(facts)
+
+
+def _charged_facts(found: RouterComparison, router: str) -> list[tuple[str, str]]:
+    """Return the saving by which a router is judged, where the charge for risk makes it another one."""
+    cost, pair = found.routers[router].paired, found.routers[router].paired_objective
+    if cost is None or pair is None or pair.low is None or pair.high is None or pair.p_value is None:
+        return []
+    if abs(pair.difference_bps - cost.difference_bps) < ROUNDING:
+        return []
+    interval = interval_text(0.0 - pair.high, 0.0 - pair.low)
+    saving = f"{fixed_text(0.0 - pair.difference_bps, 3, signed=True)} bps (95 % CI {interval} bps)"
+    return [("the same with the charge for risk", saving), ("its p-value", p_text(pair.p_value))]
 
 
 def _sections(case: StudyCase, risk: RiskProfile) -> list[PageSection]:
@@ -410,7 +427,7 @@ def _cost_charts(case: StudyCase) -> tuple[tuple[str, str], ...]:
     ranked = sorted(case.comparison.routers.items(), key=lambda item: item[1].cost_bps)
     title = "Cost per order, with one standard error"
     costs = [ChartDot(name, one.cost_bps, error=one.se_bps, role=_role(name, case)) for name, one in ranked]
-    charts = [(title, dot_chart(title, "cost, bps of the arrival mid", costs))]
+    charts = [(title, dot_chart(title, f"against the {PRICE_BENCHMARKS[case.comparison.benchmark]}, bps", costs))]
     pairs = [(name, one.paired) for name, one in ranked if one.paired is not None]
     if pairs:
         title = f"Difference to {case.comparison.bar}, with 95 % confidence intervals"

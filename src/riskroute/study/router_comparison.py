@@ -46,8 +46,11 @@ class _RouterResult:
     ``se_bps`` is the standard error of the mean cost over days or time blocks, ``seed_se_bps`` that over seeds (None
     with one seed). ``objective_bps`` is the mean cost plus the charge for unforeseen variance, ``es95_bps`` the mean of
     the worst 5 %. ``paired`` is the difference in cost, ``paired_objective`` that in the objective, ``paired_tail``
-    that in the expected shortfall, with an interval of its own. ``admitted`` is false if the risk profile caps the tail
-    and that whole interval is above zero.
+    that in the expected shortfall, with an interval of its own, and ``paired_amount`` that in the cost of an order in
+    the quote currency, with the ends of its interval (None if orders have several currencies). All are from the same
+    resamples. ``admitted`` is false if the risk profile caps the tail and that whole interval is above zero.
+    ``known_quantity`` is the order size up to which at most a tenth of the volume would be at estimated prices; None if
+    it is no larger already.
     ``exploration_bps`` is the mean excess of the estimated cost over that of the plan with the lowest
     estimate; None for routers that do not explore.
     """
@@ -71,6 +74,8 @@ class _RouterResult:
     paired_objective: PairedDifference | None
     paired_tail: PairedDifference | None
     admitted: bool
+    paired_amount: tuple[float, float | None, float | None] | None
+    known_quantity: float | None
 
 
 def queue_note(venues: Sequence[str], model: str) -> str:
@@ -142,6 +147,11 @@ class RouterComparison:
         """The best router; None if the data do not allow a verdict."""
         best = self.best
         return best if self.sample.enough and not self.too_much_estimated(best) else None
+
+    def known_quantity(self, router: str) -> float | None:
+        """Return the order size up to which few enough shares of the router and of the rule would be estimated."""
+        sizes = [self.routers[name].known_quantity for name in (router, self.bar)]
+        return min((one for one in sizes if one is not None), default=None)
 
     def too_much_estimated(self, router: str) -> float | None:
         """Return the fraction of volume at estimated prices if it is too large for a verdict, else None.
@@ -283,15 +293,18 @@ def compare_routers(
     orders = polars.concat(
         order_objectives(mine, risk.kappa, impact).with_columns(
             # Rockafellar and Uryasev: the mean of this column is the expected shortfall (5 %)
-            tail_bps=level + (polars.col("cost_bps") - level).clip(0.0) / 0.05
+            tail_bps=level + (polars.col("cost_bps") - level).clip(0.0) / 0.05,
+            amount=polars.col("cost_bps") * notional() / 1e4,
         )
         for mine in tables.orders.filter(judged).partition_by("router", maintain_order=True)
     )
     names = orders["router"].unique(maintain_order=True).to_list()
     others = [name for name in names if name != bar]
-    measures = ["cost_bps", "objective_bps", "tail_bps"]
+    measures = ["cost_bps", "objective_bps", "tail_bps", "amount"]
     wide = orders.pivot("router", index=[*ORDER, "block"], values=measures, separator="|").drop_nulls().sort(ORDER)
-    costs, objectives, tails = ({name: wide[f"{measure}|{name}"].to_numpy() for name in names} for measure in measures)
+    costs, objectives, tails, amounts = (
+        {name: wide[f"{measure}|{name}"].to_numpy() for name in names} for measure in measures
+    )
     gaps = [{name: _gap(one[name], one[bar]) for name in others} for one in (costs, objectives)]
     units, unit = resampling_units(wide)
     compared = [some[name] for some in gaps for name in others if name != CLAIRVOYANT] or [costs[bar]]
@@ -301,12 +314,16 @@ def compare_routers(
         {name: one.paired(bar) for name, one in _differences(resamples, some, joint=joint).items()} for some in gaps
     )
     paired_tail = {name: resamples.difference(_gap(tails[name], tails[bar])).paired(bar) for name in others}
-    filled = _filled(tables, orders)
+    filled, one_currency = _filled(tables, orders), orders["currency"].n_unique() == 1
     results = {}
     for name in names:
         mine, own = orders.filter(polars.col("router") == name), resamples.difference(costs[name])
         pairs = paired.get(name), paired_objective.get(name), paired_tail.get(name)
-        results[name] = _router_result(mine, filled[name], own, *pairs, feedback.get(name, ""), risk, impact)
+        amount = None
+        if name != bar and one_currency:
+            gap = amounts[name] - amounts[bar]
+            amount = resamples.difference(np.where(_gap(costs[name], costs[bar]) == 0, 0.0, gap)).interval
+        results[name] = _router_result(mine, filled[name], own, *pairs, amount, feedback.get(name, ""), risk, impact)
     days = wide["day"].unique()
     there = tables.orders.filter(polars.col("day").is_in(days.implode()))
     part = float(there.select(judged.mean()).item())
@@ -344,6 +361,31 @@ def _filled(tables: DayTables, orders: polars.DataFrame) -> dict[str, dict[str, 
     return {row.pop("router"): row for row in rows}
 
 
+def _known_quantity(orders: polars.DataFrame) -> float | None:
+    """Return the largest order size at which at most `MOST_ESTIMATED` of the volume would be at estimated prices.
+
+    With ``d`` shares at recorded prices, an order of ``q`` shares has ``max(q - d, 0)`` at estimated ones. The sum over
+    ``n`` orders is the maximum over ``k`` of ``k q`` minus the ``k`` smallest ``d``. The size is rounded down to two
+    digits, below 10 to one; None if the orders are no larger already.
+
+    Examples
+    --------
+    >>> _known_quantity(polars.DataFrame({"quantity": 5000, "estimated": [3000, 3000, 1000, 0]}))
+    2500.0
+    """
+    quantity, estimated = (orders[name].to_numpy() for name in ("quantity", "estimated"))
+    least = MOST_ESTIMATED * len(orders)
+    if estimated.sum() <= MOST_ESTIMATED * quantity.sum():
+        return None
+    recorded = np.sort((quantity - estimated)[estimated > 0])
+    counts = np.arange(1, len(recorded) + 1)
+    size = float((np.cumsum(recorded)[counts > least] / (counts[counts > least] - least)).min())
+    if size <= 0:
+        return 0.0
+    step = 10.0 ** (math.floor(math.log10(size)) - (size >= 10))
+    return math.floor(size / step + 1e-9) * step
+
+
 def _router_result(
     mine: polars.DataFrame,
     filled: dict[str, float],
@@ -351,6 +393,7 @@ def _router_result(
     paired: PairedDifference | None,
     paired_objective: PairedDifference | None,
     paired_tail: PairedDifference | None,
+    paired_amount: tuple[float, float | None, float | None] | None,
     feedback: str,
     risk: RiskProfile,
     impact: float,
@@ -379,6 +422,8 @@ def _router_result(
         fees_bps=float(fees),
         decision_us=float(mine.select(polars.col("decision_us").mean()).item()),
         exploration_bps=None if explored is None else float(explored),
+        paired_amount=paired_amount,
+        known_quantity=_known_quantity(mine),
         **filled,
     )
 

@@ -128,10 +128,18 @@ class BootstrapDifference:
         """The true difference that is detected with 80 % power."""
         return _POWER * self.error
 
+    @property
+    def interval(self) -> tuple[float, float | None, float | None]:
+        """The mean and the ends of its interval, which are None with one unit."""
+        return self.mean, _known(self.low), _known(self.high)
+
     def paired(self, against: str) -> PairedDifference:
         """Return the difference from the router ``against``; statistics that need several units may be None."""
-        numbers = (self.low, self.high, self.p_value, self.detectable)
-        return PairedDifference(against, self.mean, *(x if math.isfinite(x) else None for x in numbers))
+        return PairedDifference(against, *self.interval, _known(self.p_value), _known(self.detectable))
+
+
+def _known(value: float) -> float | None:
+    return value if math.isfinite(value) else None
 
 
 class Resamples:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from riskroute.core.text import fixed_text, money_text, rounds_to_zero, words_list
+from riskroute.core.instrument import each_instrument_text
+from riskroute.core.text import fixed_text, money_text, natural_text, rounds_to_zero, words_list
 from riskroute.routers.risk import RiskProfile
 from riskroute.study.candidates import CLAIRVOYANT, FITTED
 from riskroute.study.config import StudyConfig
+from riskroute.study.day_tables import PRICE_BENCHMARKS
 from riskroute.study.router_comparison import NO_VERDICT, ROUNDING, RouterComparison
 from riskroute.study.statistics import LEAST_DAYS, LEAST_INDEPENDENT, Sample
 
@@ -28,7 +30,9 @@ def backtest_verdict(found: RouterComparison, *, synthetic: bool = False) -> str
     best = found.best
     rested = "" if found.resting else f" {_NO_LIMIT_ORDERS}"
     if share := found.too_much_estimated(best):
-        return f"Not enough data to tell: {no_verdict_text(share, synthetic=synthetic)}{rested}"
+        quantity = found.known_quantity(best)
+        known = natural_text(quantity) if quantity else ""
+        return f"Not enough data to tell: {no_verdict_text(share, synthetic=synthetic, known=known)}{rested}"
     if not found.sample.enough:
         few = _few_days(found.sample, found.further_days(best), found.further_orders(best))
         return f"Not enough data to tell: {few}{_queues(found, best)}{rested}"
@@ -39,7 +43,8 @@ def backtest_verdict(found: RouterComparison, *, synthetic: bool = False) -> str
         low, high = (fixed_text(None if end is None else -end) for end in (pair.high, pair.low))
         tested = "" if pair.p_value is None else f"; {_p(pair.p_value)}, best of {len(others)}"
         saved = _saved(-pair.difference_bps)
-        text = f"{use}: saves {saved} bps per order against {found.bar} (95 % CI {low} to {high}{tested})."
+        text = f"{use}: saves {saved} bps per order against {found.bar} (95 % CI {low} to {high}{tested})"
+        text += f"{_charged(found, best)}."
     elif not others:
         text = f"{use}: no other router was played."
     else:
@@ -80,9 +85,20 @@ def _queues(found: RouterComparison, router: str) -> str:
     return f"{text}: {router} saves {low} to {high} bps between the pessimistic and the optimistic model."
 
 
-def no_verdict_text(share: float, *, synthetic: bool) -> str:
-    """Explain a missing verdict: too much of the volume is priced by an estimate."""
-    remedy = "Use smaller orders." if synthetic else "Import more levels or use smaller orders."
+def no_verdict_text(share: float, *, synthetic: bool, known: str = "") -> str:
+    """Explain a missing verdict: too much of the volume is priced by an estimate; up to the size ``known`` it is not.
+
+    Examples
+    --------
+    >>> no_verdict_text(0.57, synthetic=True, known="2,500 shares")
+    '57% of the volume is beyond the recorded depth and priced by an estimate. Orders of up to about 2,500
+    shares would have been small enough.'
+    """
+    if not known:
+        remedy = "Use smaller orders." if synthetic else "Import more levels or use smaller orders."
+    else:
+        more = "" if synthetic else "; or import more levels"
+        remedy = f"Orders of up to about {known} would have been small enough{more}."
     return f"{share:.0%} of the volume is beyond the recorded depth and priced by an estimate. {remedy}"
 
 
@@ -108,14 +124,15 @@ def case_opening(case: StudyCase, config: StudyConfig, *, pooled: bool = False, 
     orders = {"buy": "buy orders", "sell": "sell orders"}.get(config.side, "orders")
     size = f"{case.size} of {case.symbol}" if case.symbol else case.size
     which = f"{orders} of {size} {deadline}{' on synthetic days' if synthetic else ''}"
-    if case.reason == "too few days":
-        few = _few_days(case.comparison.sample, case.further_days, case.further_orders)
+    if not case.verdict:
         begin = "All symbols pooled: not" if pooled else "Not"
-        parts = [f"{begin} enough data to tell which router to use for {which}: {few}{_so_far(case)}"]
-    elif not case.verdict:
-        begin = "All symbols pooled: not" if pooled else "Not"
-        why = no_verdict_text(case.estimated_share, synthetic=synthetic)
-        return f"{begin} enough data to tell which router to use for {which}: {why}"
+        if case.reason == "too few days":
+            why = _few_days(case.comparison.sample, case.further_days, case.further_orders) + _so_far(case)
+        else:
+            quantity = case.comparison.known_quantity(case.chosen)
+            known = each_instrument_text(case.instruments, quantity) if quantity else ""
+            why = no_verdict_text(case.estimated_share, synthetic=synthetic, known=known)
+        parts = [f"{begin} enough data to tell which router to use for {which}: {why}"]
     else:
         begin = "All symbols pooled: for" if pooled else "For"
         parts = [f"{begin} {which}, use {case.use}.", _verdict(case)]
@@ -125,10 +142,10 @@ def case_opening(case: StudyCase, config: StudyConfig, *, pooled: bool = False, 
 def case_verdict(case: StudyCase, config: StudyConfig, *, pooled: bool = False, synthetic: bool = False) -> str:
     """Return the verdict for one symbol, size and deadline; for pooled symbols, its opening sentences."""
     parts = [case_opening(case, config, pooled=pooled, synthetic=synthetic)]
-    if case.reason == "estimated":
-        return parts[0]
     if not case.comparison.resting:
         parts.append(_NO_LIMIT_ORDERS)
+    if case.reason == "estimated":
+        return " ".join(parts)
     if overlooked := _not_chosen(case):
         parts.append(overlooked)
     if pooled:
@@ -147,6 +164,7 @@ def case_verdict(case: StudyCase, config: StudyConfig, *, pooled: bool = False, 
         parts.append(_exploration(case.learning, case.chosen))
     if case.not_looking is not None:
         parts.append(_static_split(case.not_looking))
+    parts.append(_levels(case))
     if case.reason != "no headroom":
         headroom = fixed_text(case.headroom_bps)
         parts.append(f"Perfect foresight would have saved {headroom} bps per order against {case.comparison.bar}.")
@@ -162,7 +180,7 @@ def _verdict(case: StudyCase) -> str:
     headroom = f"even perfect foresight would have saved only {fixed_text(case.headroom_bps)} bps per order"
     if case.reason == "beats" and saving is not None:
         moved = _moved(saving, f"the benchmark rule {bar}")
-        return f"On {judged} it {moved}{_amounts(saving, case.currency)}{_charged(case)}."
+        return f"On {judged} it {moved}{_amounts(saving, case.currency)}{_charged(found, case.chosen)}."
     if saving is None:
         if case.reason == "no headroom":
             return f"It is the benchmark rule, and there is no headroom: on {judged} {headroom}."
@@ -170,7 +188,7 @@ def _verdict(case: StudyCase) -> str:
     moved = _moved(saving, bar)
     if case.reason in ("riskier", "queues"):
         moved += _amounts(saving, case.currency)
-    moved += _charged(case)
+    moved += _charged(found, case.chosen)
     detectable = saving.detectable_bps
     power = "" if detectable is None else f" (minimum detectable saving {fixed_text(detectable)} bps)"
     if case.further_days:
@@ -208,9 +226,17 @@ def _moved(saving: CaseSaving, bar: str) -> str:
     return f"cost {more} bps per order more than {bar} ({_interval(saving.bps.negated)}{tested})"
 
 
-def _charged(case: StudyCase) -> str:
+def _levels(case: StudyCase) -> str:
+    """State the mean costs of the chosen router and of the rule against the price benchmark."""
+    found = case.comparison
+    names = dict.fromkeys((case.chosen, found.bar))
+    costs = words_list([f"{name} cost {fixed_text(found.routers[name].cost_bps)} bps" for name in names])
+    return f"Against the {PRICE_BENCHMARKS[found.benchmark]}, {costs} per order."
+
+
+def _charged(found: RouterComparison, router: str) -> str:
     """Say what the saving is with the charge for risk; empty if there is none."""
-    one = case.comparison.routers[case.chosen]
+    one = found.routers[router]
     pair, cost = one.paired_objective, one.paired
     if pair is None or cost is None or abs(pair.difference_bps - cost.difference_bps) < ROUNDING:
         return ""
@@ -313,11 +339,11 @@ def _exploration(cost: CaseLearningCost, router: str) -> str:
     return f"{text}; a negative cost means that it paid off at once." if negative else f"{text}."
 
 
-def _static_split(one: CaseSaving) -> str:
-    begin = "Ignoring the books, a static split" if one.bps.mean > 0 else "A static split"
-    cheaper = one.bps.mean < 0 and not rounds_to_zero(one.bps.mean)
-    interval = _interval(one.bps.negated if cheaper else one.bps)
-    return f"{begin} cost {_difference(one.bps.mean)} the sweep ({interval})."
+def _static_split(one: CaseEstimate) -> str:
+    begin = "Ignoring the books, a static split" if one.mean > 0 else "A static split"
+    cheaper = one.mean < 0 and not rounds_to_zero(one.mean)
+    interval = _interval(one.negated if cheaper else one)
+    return f"{begin} cost {_difference(one.mean)} the sweep ({interval})."
 
 
 def _difference(bps: float) -> str:
