@@ -235,6 +235,7 @@ LIVE_LOG: Meanings = {
     ),
     "lease_seconds": ("seconds", "Lease duration on PostgreSQL: a standby may take over after this silence."),
     "quotes": ("", "Whether books and trades sent to `/quotes` are written to the log, so that it can be exported."),
+    "source_quotes": ("", "Whether books and trades from the venues' own sources are written to the log too."),
 }
 
 LIVE_ROUTER: Meanings = {
@@ -248,9 +249,25 @@ LIVE_ROUTER: Meanings = {
 }
 
 LIVE_VENUE: Meanings = {
-    "kind": ("", "Gateway type; simulated venues fill against the quotes sent with orders."),
+    "kind": (
+        "",
+        "Kind of venue: `simulated`, which fills against the newest books, or one that an installed package registers; "
+        "see [Venues of your own](own-venue.md).",
+    ),
+    "options": ("", "Settings of a kind that is not simulated, as a table."),
     "taker": ("", "Fee for taking liquidity, as in [fees.toml](#feestoml); a rebate is negative."),
     "maker": ("", "Fee for a passive fill; a rebate is negative."),
+    "foreign": (
+        "",
+        "Whether an order of somebody else on the same account halts trading (`halt`) or is ignored (`ignore`).",
+    ),
+    "orders_per_second": (
+        "",
+        "Orders, cancels and queries per second that the session may send; places with the same session share the "
+        "lowest. Default: no limit.",
+    ),
+    "burst": ("", "Orders, cancels and queries that may be sent at once; a fifth is only for cancels and queries."),
+    "hold_ms": ("milliseconds", "Longest wait of a child for `orders_per_second`; then it is sent elsewhere."),
     "latency_ms": ("milliseconds", "Round trip to the venue."),
     "seed": ("", "Seed of the simulated fills and faults."),
     "fill_seconds": ("seconds", "Mean time between fills of a resting order."),

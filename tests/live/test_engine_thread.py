@@ -140,6 +140,7 @@ def test_a_halt_does_not_wait_for_all_reports(world: World) -> None:
 def test_timers_leave_the_lock_to_a_halt_that_waits() -> None:
     world = World()
     engine = world.start()
+    engine.tick()  # the timers of the start
     for number in range(3):
         engine.timers.add(world.clock.now, "child", f"{number}")
     assert engine._first.acquire()

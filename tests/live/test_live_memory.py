@@ -17,6 +17,7 @@ from riskroute.live.limits import Limits
 from riskroute.live.log.sqlite import SqliteLog
 from riskroute.live.log.state_store import SqliteStateStore
 from riskroute.live.market_history import MarketHistory
+from riskroute.live.places import Places
 from riskroute.live.state import fold
 from riskroute.live.state.amounts import NANO
 from riskroute.live.state.trading_state import DAY
@@ -53,6 +54,7 @@ def test_no_collection_grows_with_the_number_of_orders(tmp_path: Path, monkeypat
     monkeypatch.setattr(fold, "ARCHIVED_TOGETHER", 5)
     monkeypatch.setattr(JournalledVenue, "most_ended", 20)
     monkeypatch.setattr(LedgerTimers, "least_pruned", 40)
+    monkeypatch.setattr(Places, "most_wired", 20)
     many = {"day_orders": 10**9, "day_notional": 10**30, "day_loss": 10**30, "clock_jump": 2 * DAY}
     world = World(log=lambda: SqliteLog(tmp_path / "live.db"), limits=Limits(**many), snapshot_every=300)
     market = SimulatedVenueMarket(world.books, 1, hidden={"P": 100})

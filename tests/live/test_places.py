@@ -11,12 +11,15 @@ from live_engines import CENT, START, World, parent_order, quotes, stored_events
 from riskroute.core.errors import RefusedError
 from riskroute.live.children import report_of
 from riskroute.live.log.recovery import replay_log, verify_log
+from riskroute.live.places import PlaceRules
 from riskroute.live.state.amounts import NANO
-from riskroute.live.state.events import PlaceDownEvent, PlaceUpEvent, SettledEvent, UnansweredEvent
+from riskroute.live.state.events import PlaceDownEvent, PlaceUpEvent, SettledEvent, UnansweredEvent, WithheldEvent
+from riskroute.live.state.execution_reports import ExecutionReport
 from riskroute.live.state.orders import ChildOrder
 from riskroute.live.state.quotes import VenueQuote
 from riskroute.live.state.trading_state import encode_trading_state
-from riskroute.live.venues.simulated import SimulatedVenue, SimulatedVenueMarket
+from riskroute.live.venues.gateway import VenueAccount, wire_id
+from riskroute.live.venues.simulated import Faults, SimulatedVenue, SimulatedVenueMarket
 from riskroute.routers.rules import RestEvenRule
 
 
@@ -203,3 +206,130 @@ def test_a_lost_cancel_is_repeated() -> None:
     assert venue.children[child.id].open
     world.pass_time(0.5)  # longer than `patience`, and before its deadline
     assert not venue.children[child.id].open
+
+
+def test_children_beyond_the_rate_of_a_session_wait_a_little_and_then_go_elsewhere() -> None:
+    limited = PlaceRules(orders_per_second=10, burst=5, hold=NANO // 20)
+    world = Three(rules={"A": limited})
+    engine = world.start()
+    world.pass_time(1)
+    for number in range(8):
+        engine.submit(world.order(f"order {number}"))
+    engine.flush()
+    world.pass_time(0.04)
+    assert len(world.venues["A"].arrivals) == 4, "a fifth of five is for cancels and queries"
+    assert not any(isinstance(event, WithheldEvent) for event in stored_events(world.store))
+    world.pass_time(0.5)
+    withheld = [event for event in stored_events(world.store) if isinstance(event, WithheldEvent)]
+    assert [event.reason for event in withheld] == ["the limit of A on orders per second"] * 4
+    assert world.state.settled == 8
+    assert sum(parent.filled for parent in world.state.parents.values()) == 800, "others show the shares"
+    assert not world.state.down
+    outcomes = [event.outcome for event in stored_events(world.store) if isinstance(event, SettledEvent)]
+    assert sum(child.place == "A" for outcome in outcomes for child in report_of(outcome).children) == 4
+    engine.submit(world.order("later"))
+    world.pass_time(0.1)
+    assert len(world.venues["A"].arrivals) == 5, "the budget has grown again"
+
+
+def test_a_child_is_held_no_longer_than_until_its_session_may_send() -> None:
+    world = Three(rules={name: PlaceRules(orders_per_second=100, burst=2, hold=NANO // 10) for name in "ABC"})
+    engine = world.start()
+    world.pass_time(1)
+    for number in range(5):
+        engine.submit(world.order(f"order {number}"))
+    engine.flush()
+    world.pass_time(0.05)
+    assert len(world.venues["A"].arrivals) == 5, "one at once, and one every 10 ms"
+    assert not any(isinstance(event, WithheldEvent) for event in stored_events(world.store))
+
+
+def test_cancels_have_room_where_orders_have_used_their_share_and_none_is_lost() -> None:
+    world = World(rules={"P": PlaceRules(orders_per_second=1, burst=5, hold=NANO // 20)})
+    engine = world.start(RestEvenRule())
+    venue = world.venues["P"]
+    venue.market.hidden, venue.market._fill_seconds = {"P": 0}, 1e6  # type: ignore[attr-defined]  # nothing trades
+    world.pass_time(1)
+    for number in range(4):
+        engine.submit(
+            parent_order(f"order {number}", 900, received=world.clock.now, deadline=world.clock.now + 60 * NANO)
+        )
+    world.pass_time(0.05)
+    assert len(venue.arrivals) == 4
+    engine.halt("a test", "test")
+    engine.flush()
+    world.pass_time(0.05)
+    assert sum(there.open for there in venue.children.values()) == 3, "one cancel may be sent at once"
+    world.pass_time(8)
+    assert not any(there.open for there in venue.children.values())
+
+
+def test_places_of_one_session_share_its_lowest_limit() -> None:
+    world = Three(rules={"A": PlaceRules(orders_per_second=50), "B": PlaceRules(orders_per_second=1, burst=5, hold=0)})
+    world.venues["A"].session = world.venues["B"].session = "exchange"
+    engine = world.start()
+    world.pass_time(5)
+    for number in range(9):
+        engine.submit(world.order(f"order {number}"))
+    world.pass_time(2)
+    assert len(world.venues["A"].arrivals) + len(world.venues["B"].arrivals) == 4
+    assert sum(parent.filled for parent in world.state.parents.values()) == 900
+
+
+class WiredVenue(SimulatedVenue):
+    """Takes and reports wire ids alone, as most exchanges do."""
+
+    def _tell(self, said: ExecutionReport | VenueAccount) -> None:
+        if isinstance(said, ExecutionReport):
+            said = ExecutionReport(
+                **{name: getattr(said, name) for name in said.__struct_fields__} | {"child": wire_id(said.child)}
+            )
+        super()._tell(said)
+
+
+def test_reports_by_wire_id_lead_back_to_children_of_this_process_and_the_last() -> None:
+    world = World(seed=3)
+    faults = Faults(partial=0.5, duplicate=0.2, disorder=0.2, silence=0.05)
+    market = SimulatedVenueMarket(world.books, 3, hidden={"P": 100})
+    world.venues = {name: WiredVenue(name, market, world.clock, faults=faults, seed=3) for name in "ABP"}
+    for life in range(4):
+        engine = world.start(RestEvenRule())
+        world.pass_time(0.3)
+        for number in range(10):
+            now = world.clock.now
+            engine.submit(parent_order(f"order {life} {number}", 700, received=now, deadline=now + 2 * NANO))
+            world.pass_time(0.02)
+        if life < 3:
+            world.die()
+            world.clock.now += NANO // 10
+    world.pass_time(30)
+    assert world.state.settled == 40
+    assert not world.state.halted
+    assert world.state.positions["QVEX"].shares == world.shares_at_venues()
+
+
+@pytest.mark.parametrize("foreign", ["ignore", "halt"])
+def test_orders_of_others_are_ignored_or_halt_and_are_not_in_the_log(foreign: Any) -> None:
+    world = Three(rules={"A": PlaceRules(foreign=foreign)})
+    engine = world.start()
+    events = world.state.events
+    engine.sink("A")(
+        ExecutionReport(venue="A", day="1", exec_id="1", child="by hand 17", kind="filled", at=START, cum=5)
+    )
+    engine.flush()
+    assert engine.places.foreign == {"A": 1}
+    assert not world.state.reports
+    if foreign == "halt":
+        assert world.state.halted == "A has an order that is not ours, 'by hand 17'"
+    else:
+        assert (world.state.halted, world.state.events) == ("", events)
+
+
+def test_an_order_in_our_form_that_the_log_does_not_know_halts_whatever_the_rules() -> None:
+    world = Three(rules={name: PlaceRules(foreign="ignore") for name in "ABC"})
+    engine = world.start()
+    engine.sink("A")(
+        ExecutionReport(venue="A", day="1", exec_id="1", child=wire_id("nobody"), kind="acknowledged", at=START)
+    )
+    engine.flush()
+    assert "A reports an unknown child" in world.state.halted

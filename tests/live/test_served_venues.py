@@ -89,6 +89,28 @@ def test_a_venue_reads_a_long_journal_without_keeping_all_of_it(
     second.stop()
 
 
+def test_the_journal_has_only_the_children_that_a_venue_remembers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, journal = Clock(), tmp_path / "A.jsonl"
+    monkeypatch.setattr(JournalledVenue, "most_ended", 10)
+    first, sizes = venue(journal, clock, []), []
+    resting = child_order(ORDER, 0, 5000)
+    first.send(resting)
+    for number in range(1, 200):
+        first.send(child_order(ORDER, number, 10, kind="take", until=0))
+        play(first, clock, 0.1)
+        sizes.append(journal.stat().st_size)
+    first.stop()
+    assert max(sizes[100:]) <= 1.1 * max(sizes[:100])
+    assert journal.stat().st_mode & 0o777 == 0o600
+    second = venue(journal, clock, [])
+    assert {name: vars(there) for name, there in second.children.items()} == {
+        name: vars(there) for name, there in first.children.items()
+    }
+    second.stop()
+
+
 def test_every_file_of_the_service_is_for_its_owner_alone_from_the_beginning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

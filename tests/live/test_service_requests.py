@@ -191,6 +191,8 @@ def test_a_malformed_request_places_no_order(service: ServiceProcess, name: str)
     read = line.rest()
     line.close()
     assert not re.search(rb"HTTP/1.1 [235]", read), read
+    assert b"text/plain" not in read
+    assert not read or set(json.loads(read.rpartition(b"\r\n\r\n")[2])) == {"error"}
     assert service.http.get("/orders/unusual").status_code in (403, 404)
     assert service.http.get("/health").json() == {"status": "ready"}
 

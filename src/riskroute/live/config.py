@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from functools import cached_property
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -28,15 +29,17 @@ from riskroute.core.config import Name, Seed, read_toml_config, validated_config
 from riskroute.core.errors import InputError
 from riskroute.core.files import in_file_name
 from riskroute.core.instrument import Instrument, instrument_from_plain, load_instruments
+from riskroute.core.text import one_line_text, shown
 from riskroute.live.fees import LiveFees, LivePlaceFees
 from riskroute.live.limits import Limits
 from riskroute.live.log.interface import Log
 from riskroute.live.log.sqlite import SqliteLog
 from riskroute.live.log.state_store import PostgresStateStore, SqliteStateStore, StateStore
 from riskroute.live.market_history import MarketHistory
+from riskroute.live.places import PlaceRules
 from riskroute.live.state.amounts import NANO, nano_amount
 from riskroute.live.tokens import TokenConfig, new_token, token_hash
-from riskroute.live.venues.gateway import Gateway
+from riskroute.live.venues.gateway import VenueLink, VenueSetup
 from riskroute.live.venues.simulated import Faults, JournalledVenue, ServedSimulatedVenue, SimulatedVenueMarket
 from riskroute.routers.registry import (
     file_router,
@@ -72,6 +75,7 @@ class _LogConfig(_Section):
     snapshot_every: Whole = 10_000
     lease_seconds: Seconds = 3.0
     quotes: bool = True
+    source_quotes: bool = False
 
     @model_validator(mode="after")
     def _one_store(self) -> _LogConfig:
@@ -103,11 +107,16 @@ class _RouterConfig(_Section):
 
 
 class _PlaceConfig(_Section):
-    """A simulated venue or pool: fees, latency and faults."""
+    """A venue or pool: fees, limits on its use, and latency and faults if it is simulated."""
 
-    kind: Literal["simulated"] = "simulated"
+    kind: Annotated[str, Field(min_length=1)] = "simulated"
+    options: Annotated[dict[str, Any], WithJsonSchema({"type": "table"})] = {}
     taker: FeeTerms = 0.0
     maker: FeeTerms = 0.0
+    foreign: Literal["halt", "ignore"] = "halt"
+    orders_per_second: Amount | None = None
+    burst: Annotated[int, Field(ge=2, le=10_000, strict=True)] = 10
+    hold_ms: Annotated[float, Field(ge=0, le=60_000)] = 50.0
     latency_ms: Annotated[float, Field(ge=0, le=60_000)] = 1.0
     seed: Seed = 0
     fill_seconds: Seconds = 1.0
@@ -117,6 +126,22 @@ class _PlaceConfig(_Section):
     disorder: Fraction = 0.0
     silence: Fraction = 0.0
     lost: Fraction = 0.0
+
+    @model_validator(mode="after")
+    def _settings_of_its_kind(self) -> _PlaceConfig:
+        if self.kind == "simulated" and self.options:
+            raise ValueError("given options only for a kind of venue that is not simulated")
+        simulated = {field.name for field in fields(Faults)} | {"latency_ms", "seed", "fill_seconds", "hidden"}
+        if self.kind != "simulated" and (given := sorted(simulated & self.model_fields_set)):
+            raise ValueError(f"given {given[0]} only for simulated places: settings of kind {self.kind} are in options")
+        return self
+
+    def rules(self) -> PlaceRules:
+        """Return the limits on the use of the place in the engine's units."""
+        per_second = math.inf if self.orders_per_second is None else self.orders_per_second
+        return PlaceRules(
+            foreign=self.foreign, orders_per_second=per_second, burst=self.burst, hold=round(self.hold_ms * 1e6)
+        )
 
 
 class _PoolConfig(_PlaceConfig):
@@ -277,32 +302,74 @@ class LiveConfig(_Section):
             raise InputError(f"router.name must be {router.name}, as in its state file, was {name}")
         return router
 
-    def build_venues(self, history: MarketHistory, clock: Callable[[], int]) -> dict[str, Gateway]:
-        """Return the gateways of venues and pools; none in shadow mode, which sends nothing."""
-        if self.mode == "shadow":
-            return {}
+    def build_venues(self, history: MarketHistory, clock: Callable[[], int]) -> dict[str, VenueLink]:
+        """Return venues and pools by name; in shadow mode, which sends nothing, only those with a source of books."""
         known = self.build_fees()
-
-        def fees(place: str, instrument: Instrument) -> LivePlaceFees:
-            return known.of(place, instrument, instrument.session_day(clock()))
-
-        hidden = {name: pool.hidden for name, pool in self.pools.items()}
         beside = self.log.path or self.halt_file
         folder = Path.cwd() if beside is None else beside.parent
         stem = self.stream if self.log.path is None else self.log.path.name
-        made: dict[str, Gateway] = {}
+        made: dict[str, VenueLink] = {}
         for name, place in {**self.venues, **self.pools}.items():
-            venue = JournalledVenue(
-                name,
-                SimulatedVenueMarket(history, place.seed, hidden, place.fill_seconds, fees, self.instruments),
-                clock,
-                latency=place.latency_ms / 1000,
-                faults=Faults(**{field.name: getattr(place, field.name) for field in fields(Faults)}),
-                seed=place.seed,
+            if self.mode == "shadow" and place.kind == "simulated":
+                continue
+
+            def fees(instrument: Instrument, name: str = name) -> LivePlaceFees:
+                return known.of(name, instrument, instrument.session_day(clock()))
+
+            setup = VenueSetup(
+                place=name,
+                options=place.options,
+                instruments=self.instruments,
+                clock=clock,
+                quotes=history,
+                fees=fees,
                 journal=folder / f"{stem}-venue-{in_file_name(name)}.jsonl",
+                trades=self.mode == "live",
             )
-            made[name] = ServedSimulatedVenue(venue)
+            made[name] = _simulated(setup, place) if place.kind == "simulated" else _venue_kind(name, place.kind)(setup)
         return made
+
+    def rules(self) -> dict[str, PlaceRules]:
+        """Return the limits on the use of each venue and pool."""
+        return {name: place.rules() for name, place in {**self.venues, **self.pools}.items()}
+
+
+def _simulated(setup: VenueSetup, place: _PlaceConfig) -> VenueLink:
+    name, hidden = setup.place, place.hidden if isinstance(place, _PoolConfig) else 0
+    market = SimulatedVenueMarket(
+        setup.quotes,
+        place.seed,
+        {name: hidden},
+        place.fill_seconds,
+        lambda _, instrument: setup.fees(instrument),
+        setup.instruments,
+    )
+    venue = JournalledVenue(
+        name,
+        market,
+        setup.clock,
+        latency=place.latency_ms / 1000,
+        faults=Faults(**{field.name: getattr(place, field.name) for field in fields(Faults)}),
+        seed=place.seed,
+        journal=setup.journal,
+    )
+    return VenueLink(ServedSimulatedVenue(venue))
+
+
+def _venue_kind(place: str, kind: str) -> Callable[[VenueSetup], VenueLink]:
+    """Return the function that makes venues of a kind, which a package registers as an entry point."""
+    found = entry_points(group="riskroute.venues")
+    if kind not in found.names:
+        known = ", ".join(sorted({"simulated", *found.names}))
+        raise InputError(
+            f"kind of {place} must be one of {known}, was {shown(kind)}: install the package that has it as an entry "
+            "point in the group riskroute.venues"
+        )
+    try:
+        made: Callable[[VenueSetup], VenueLink] = found[kind].load()
+    except (ImportError, AttributeError) as error:
+        raise InputError(f"kind {kind} of {place} cannot be loaded: {one_line_text(error)}") from None
+    return made
 
 
 def _is_loopback(host: str) -> bool:

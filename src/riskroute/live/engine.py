@@ -31,7 +31,8 @@ from riskroute.live.log.recovery import recover_log
 from riskroute.live.log.snapshot_writer import SnapshotWriter
 from riskroute.live.log.state_store import StateStore
 from riskroute.live.market_history import MarketHistory
-from riskroute.live.places import Places
+from riskroute.live.places import PlaceRules, Places
+from riskroute.live.reconciliation import Reconciliation
 from riskroute.live.state import events
 from riskroute.live.state.amounts import NANO
 from riskroute.live.state.archive import OrderArchive
@@ -76,7 +77,15 @@ class _PlaceSink:
         self._engine.run_soon(lambda: self._engine.places.down(self._place, reason))
 
     def account(self, account: VenueAccount) -> None:
-        return
+        engine = self._engine
+
+        def take() -> None:
+            with engine.lock:
+                if not engine.failed:
+                    engine.reconciliation.take(self._place, account)
+
+        # last, since reports that came before it are booked at the end of this turn
+        engine.run_soon(lambda: engine.outbox.post_last(take))
 
 
 class TradingEngine:
@@ -112,6 +121,7 @@ class TradingEngine:
         lease_seconds: float = math.inf,  # a third of it is the time between renewals; infinite without a standby
         reopen: Callable[[], Log] | None = None,  # opens the log again after a write whose outcome is unknown
         history: MarketHistory | None = None,  # market data around orders, for routers that learn from public data
+        rules: Mapping[str, PlaceRules] | None = None,  # limits on the use of places
     ) -> None:
         self.limits, self.clock, self.monotonic, self.history = limits or Limits(), clock, monotonic, history
         learner = Learner(router, refit_every)
@@ -119,8 +129,9 @@ class TradingEngine:
         self.ledger = Ledger(log, self.decider, self.limits, clock, monotonic, self._post)
         self.timers = LedgerTimers()
         self.decider.maker.on_wait = lambda key, when: self.timers.add(when, "look", key)
-        self.places = Places(gateways, self.ledger, self.timers, int(patience * 1e9), self._post)
+        self.places = Places(gateways, self.ledger, self.timers, int(patience * 1e9), self._post, rules)
         self.outbox = LedgerOutbox(self.places, self.ledger, self.timers, int(patience * 1e9))
+        self.reconciliation = Reconciliation(self.places, self.ledger, self.timers, self._post)
         self.on_recovered: Callable[[TradingState], None] = lambda state: None  # called before venues are queried
         self._store = store
         save = self.outbox.post_last if saver is None else saver.submit
@@ -246,6 +257,7 @@ class TradingEngine:
                     )
                 )
             self.places.begin("not connected yet")
+            self.reconciliation.begin()
             self.decider.warm_up(self.clock(), self.places.gateways)
             self._started = self._resuming = True
             self._adopted = self._not_due = self.monotonic()
@@ -444,7 +456,7 @@ class TradingEngine:
             if self.failed:
                 self._unbooked += reports
                 return
-            now = self.clock()
+            now, reports = self.clock(), self.places.ours(reports)
             new: dict[str, ExecutionReport] = {}
             for report in reports:
                 if (key := report.key) not in self.state.reports:
@@ -547,6 +559,10 @@ class TradingEngine:
             self._query_silent(now, name, attempts)
         elif kind == "place":
             self.places.resolve(name)
+        elif kind == "session":
+            self.outbox.release(name)
+        elif kind == "account":
+            self.reconciliation.on_timer(name, attempts > 0)
         elif kind == "public" and self._observed >= self.most_observed:
             self.timers.add(now + 1, "public", name)
         elif kind == "public":
@@ -562,7 +578,9 @@ class TradingEngine:
 
     def _is_needed(self, kind: str, name: str) -> bool:
         """Return whether a timer may still have an effect."""
-        return kind in ("child", "place") or name in (self._unobserved if kind == "public" else self.state.unsettled)
+        return kind in ("child", "place", "session", "account") or name in (
+            self._unobserved if kind == "public" else self.state.unsettled
+        )
 
     def _query_silent(self, now: int, name: str, attempts: int) -> None:
         """Query the venue of a child if its answer is overdue."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import logging
+import math
 import queue
 import threading
 from collections import deque
@@ -254,7 +255,7 @@ class LedgerTimers:
         self.answer_by: dict[str, int] = {}
 
     def add(self, when: int, kind: str, name: str, attempts: int = 0) -> None:
-        """Add a timer of the kind ``child``, ``deadline``, ``recall``, ``look``, ``public`` or ``place``."""
+        """Add a timer for the engine, which knows the kinds."""
         if kind == "child":
             self.answer_by[name] = when
         self._count += 1
@@ -286,7 +287,11 @@ class LedgerTimers:
 
 
 class LedgerOutbox:
-    """Queue of the tasks of durable events; queries venues that are silent for ``patience`` nanoseconds."""
+    """Queue of the tasks of durable events; queries venues that are silent for ``patience`` nanoseconds.
+
+    Children, cancels and queries that a session may not send yet are held: cancels and queries until it may, children
+    no longer than the rules of their place say.
+    """
 
     together = 64  # children sent together, under one lock and in one append
 
@@ -299,6 +304,9 @@ class LedgerOutbox:
         """Remove all tasks."""
         self._sends: queue.SimpleQueue[Sequence[Task]] = queue.SimpleQueue()
         self._urgent: queue.SimpleQueue[Sequence[Task]] = queue.SimpleQueue()
+        self._held: dict[str, list[Task]] = {}  # by session, what waits for its budget
+        self._release_at: dict[str, int] = {}  # by session, time of the earliest timer
+        self._held_until: dict[str, int] = {}  # by child
 
     @property
     def urgent(self) -> bool:
@@ -344,11 +352,8 @@ class LedgerOutbox:
                     continue
                 self._send(children)
                 children = []
-                if isinstance(task, CancelEffect):
-                    self._cancel(task.child)
-                elif isinstance(task, QueryEffect):
-                    with suppress(Exception):  # a gateway may raise anything; a timer queries again
-                        self.gateways[task.child.place].query(task.child)
+                if isinstance(task, CancelEffect | QueryEffect):
+                    self._cancel(task) if isinstance(task, CancelEffect) else self._query(task)
                 elif callable(task):
                     task()
             if not tasks or len(children) >= self.together:
@@ -365,14 +370,24 @@ class LedgerOutbox:
             for order in children:
                 child = ledger.state.children.get(order.id)
                 if child is None or child.done:
+                    self._held_until.pop(order.id, None)
                     continue
                 down = ledger.state.down.get(order.place)
                 if ledger.state.halted or child.cancelling or down is not None:
                     reason = "halted" if ledger.state.halted else "called back" if down is None else f"down: {down}"
-                    ledger.record(WithheldEvent(at=now, child=order.id, reason=reason))
-                else:
+                elif self._may_send(order.place, urgent=False):
                     sending.append(order)
+                    self.places.sending(order.id)
                     self._timers.add(now + self.patience, "child", order.id)
+                    self._held_until.pop(order.id, None)
+                    continue
+                elif now < (until := self._held_until.setdefault(order.id, now + self.places.rules[order.place].hold)):
+                    self._hold(SendEffect(order), until)
+                    continue
+                else:
+                    reason = f"the limit of {self.places.session(order.place)} on orders per second"
+                self._held_until.pop(order.id, None)
+                ledger.record(WithheldEvent(at=now, child=order.id, reason=reason))
             if sending:
                 ledger.record(*[SentEvent(at=now, child=order.id) for order in sending])
         for order in sending:
@@ -390,8 +405,39 @@ class LedgerOutbox:
             with ledger.lock:
                 ledger.record(WithheldEvent(at=ledger.clock(), child=order.id, reason=failure))
 
-    def _cancel(self, order: ChildOrder) -> None:
-        ledger, now = self._ledger, self._ledger.clock()
+    def _may_send(self, place: str, *, urgent: bool) -> bool:
+        """Count a message, and return True, if the budget of the place's session allows it."""
+        session = self.places.session(place)
+        budget = self.places.budgets.get(session)
+        # children wait behind those that are held already
+        return budget is None or (
+            (urgent or session not in self._held) and budget.take(self._ledger.clock(), urgent=urgent)
+        )
+
+    def _hold(self, task: SendEffect | CancelEffect | QueryEffect, until: float = math.inf) -> None:
+        """Hold a message until its session may send it, or until a time."""
+        session, now = self.places.session(task.child.place), self._ledger.clock()
+        when = now + self.places.budgets[session].wait(now, urgent=not isinstance(task, SendEffect))
+        when = max(int(min(when, until)), now + 1)
+        self._held.setdefault(session, []).append(task)
+        if when < self._release_at.get(session, math.inf):
+            self._release_at[session] = when
+            self._timers.add(when, "session", session)
+
+    def release(self, session: str) -> None:
+        """Try again to send what waits for the budget of a session."""
+        self._release_at.pop(session, None)
+        self.post(self._held.pop(session, []))
+
+    def _query(self, task: QueryEffect) -> None:
+        if not self._may_send(task.child.place, urgent=True):
+            self._hold(task)
+            return
+        with suppress(Exception):  # a gateway may raise anything; a timer queries again
+            self.gateways[task.child.place].query(task.child)
+
+    def _cancel(self, task: CancelEffect) -> None:
+        ledger, now, order = self._ledger, self._ledger.clock(), task.child
         with ledger.lock:
             child = ledger.state.children.get(order.id)
             if child is None or child.done:
@@ -402,6 +448,9 @@ class LedgerOutbox:
                 ledger.record(WithheldEvent(at=now, child=order.id, reason="called back"))
                 return
             self._timers.add(now + self.patience, "child", order.id)
+        if not self._may_send(order.place, urgent=True):
+            self._hold(task)
+            return
         with suppress(Exception):  # a gateway may raise anything; a timer queries the child
             self.gateways[order.place].cancel(order)
 

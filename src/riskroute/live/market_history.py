@@ -102,6 +102,28 @@ class MarketHistory:
                     self._quotes[symbol, quote.venue].add(quote)
             self._books[symbol] = books
 
+    def drop(self, venue: str, symbol: str | None, at: int) -> list[str]:
+        """Forget the book of a venue, whose feed has a gap, or all its books; return their symbols.
+
+        Trades may be missing too, so queues are unknown until orders that arrive after ``at``.
+        """
+        with self._lock:
+            held = [symbol] if symbol is not None else list(self._books)
+            gone = [one for one in held if venue in self._books.get(one, ())]
+            for one in gone:
+                self._books[one] = {name: quote for name, quote in self._books[one].items() if name != venue}
+                self._quotes[one, venue].lost = self._trades[one, venue].lost = at
+            return gone
+
+    def newest(self) -> dict[str, int]:
+        """Return the time of the newest book of each venue."""
+        found: dict[str, int] = {}
+        with self._lock:
+            for books in self._books.values():
+                for venue, quote in books.items():
+                    found[venue] = max(found.get(venue, 0), quote.at)
+        return found
+
     def __call__(self, symbol: str) -> tuple[VenueQuote, ...] | None:
         """Return the known books of a symbol; None if there never were any."""
         books = self._books.get(symbol)

@@ -6,7 +6,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from contextlib import suppress
 from functools import partial
@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from riskroute.core.errors import HaltedError, InputError, LeaseError, OverloadedError, StateError
-from riskroute.core.instrument import instrument_terms
+from riskroute.core.instrument import Instrument, instrument_terms
 from riskroute.live.background import BackgroundProcess, BackgroundThread
 from riskroute.live.config import LiveConfig
 from riskroute.live.engine import TradingEngine, new_engine_answer
@@ -30,16 +30,36 @@ from riskroute.live.readiness import warm_up
 from riskroute.live.shadow import ShadowComparison, compare_shadow
 from riskroute.live.state.events import AcceptedEvent, SettledEvent, ShadowedEvent
 from riskroute.live.state.orders import OrderDecision, ParentOrder, order_digest
+from riskroute.live.state.quotes import MarketTrade, VenueQuote
 from riskroute.live.state.trading_state import TradingState
+from riskroute.live.venues.gateway import Gateway, QuoteSource
 from riskroute.routers.registry import router_bytes
 
 _Value = TypeVar("_Value")
+
+
+class _SourceSink:
+    """What a quote source tells the service."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    def put(self, symbol: str, quotes: Sequence[VenueQuote], trades: Sequence[MarketTrade] | None = None) -> None:
+        try:
+            self._service.put_sourced(symbol, quotes, trades)
+        except InputError as error:  # such a book is as good as none
+            for quote in quotes:
+                self.gap(quote.venue, symbol, str(error))
+
+    def gap(self, place: str, symbol: str | None, reason: str) -> None:
+        self._service.drop_sourced(place, symbol, reason)
 
 
 class Service:
     """A trading engine with its venues, market history and watch on the halt file.
 
     ``log`` and ``store`` are by default those of the configuration; with a ``log`` given, there is no default store.
+    ``gateways`` replace those of configured venues and pools; ``sources`` are further sources of books and trades.
     """
 
     belief_seconds = 2.0  # between computations of the beliefs about venues, which take long
@@ -54,16 +74,26 @@ class Service:
         store: StateStore | None = None,
         clock: Callable[[], int] = time.time_ns,
         monotonic: Callable[[], int] = time.monotonic_ns,
+        gateways: Mapping[str, Gateway] | None = None,
+        sources: Sequence[QuoteSource] = (),
     ) -> None:
         self.config, self.clock = config, clock
+        places = {*config.venues, *config.pools}
+        if unknown := sorted({*(gateways or {})} - places):
+            raise InputError(f"gateways must be of venues or pools of the configuration, had {unknown[0]!r}")
         self.history = MarketHistory(keep=config.mode == "shadow")
         self._parser = RequestParser(config, clock)
         router = config.build_router()
         self._worker: Executor | None = BackgroundProcess() if config.router.refit_every else None
         self._saver = BackgroundThread("riskroute snapshots")
+        venues = config.build_venues(self.history, clock)
+        used = {name: venue.gateway for name, venue in venues.items() if config.mode == "live"}
+        self.sources = [*sources, *(venue.source for venue in venues.values() if venue.source is not None)]
+        self.gaps: dict[tuple[str, str], str] = {}  # by place and symbol, why the book is unknown
+        self.unlogged_quotes = 0  # updates that were not logged because the engine was behind
         self.engine = TradingEngine(
             config.open_log() if log is None else log,
-            config.build_venues(self.history, clock),
+            {**used, **(gateways or {})},
             router,
             config.limits.limits(),
             refit_every=config.router.refit_every,
@@ -80,6 +110,7 @@ class Service:
             lease_seconds=config.lease_seconds,
             reopen=config.open_log if log is None else None,
             history=self.history,
+            rules=config.rules(),
         )
         self.engine.on_recovered = self._show_books
         self.began = clock()
@@ -123,6 +154,10 @@ class Service:
         self.engine.start()
         self._restore_counterfactual()
         self.engine.serve()
+        own = [symbol for symbol in self.config.instruments if self.config.partition_of(symbol) == self.config.part[0]]
+        for source in self.sources:
+            source.connect(_SourceSink(self))
+            source.subscribe(own)
         if self.config.halt_file is not None:
             self._watch = threading.Thread(target=self._watch_halt_file, name="riskroute halt file", daemon=True)
             self._watch.start()
@@ -151,6 +186,8 @@ class Service:
         if self._watch is not None:
             self._watch.join(1.0)  # it takes longer only if it waits for the lock of a stuck engine
             self._watch = None
+        for source in self.sources:
+            source.close()
         taken = threading.Event()  # calls are made in sequence: once this one is, all earlier orders are decided
         if self.engine.serving:
             self.engine.call_soon(taken.set)
@@ -262,6 +299,37 @@ class Service:
         if self.config.log.quotes:
             self.engine.record_quotes(quotes.symbol, books, trades, instrument_terms(instrument))
         return len(books)
+
+    def put_sourced(self, symbol: str, quotes: Sequence[VenueQuote], trades: Sequence[MarketTrade] | None) -> None:
+        """Apply books and trades from a source, in its own thread; log them if the configuration says so."""
+        instrument = self._parser.instrument(symbol)
+        books = self._parser.sourced(instrument, quotes)
+        seen: tuple[MarketTrade, ...] = ()
+        if trades is not None:
+            seen = self.history.trade(symbol, trades, self.clock())
+        self.history.put(symbol, books)
+        if self.gaps:
+            for book in books:
+                self.gaps.pop((book.venue, symbol), None)
+        self._log_sourced(symbol, instrument, books, seen)
+
+    def drop_sourced(self, place: str, symbol: str | None, reason: str) -> None:
+        """Empty the book of a place whose source has a gap, or all its books."""
+        now = self.clock()
+        for one in self.history.drop(place, symbol, now):
+            self.gaps[place, one] = reason
+            self._log_sourced(one, self.config.instruments[one], (VenueQuote(venue=place, at=now),), ())
+
+    def _log_sourced(
+        self, symbol: str, instrument: Instrument, books: tuple[VenueQuote, ...], trades: tuple[MarketTrade, ...]
+    ) -> None:
+        if not self.config.log.source_quotes:
+            return
+        if self.engine.queue_length >= self.most_waiting:
+            self.unlogged_quotes += 1
+            return
+        record, terms = self.engine.record_quotes, instrument_terms(instrument)
+        self.engine.call_soon(lambda: record(symbol, books, trades, terms))
 
     def halt(self, reason: str, by: str) -> Future[list[int]]:
         """Halt trading."""

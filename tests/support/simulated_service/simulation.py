@@ -42,7 +42,7 @@ from riskroute.live.state.orders import ChildOrder
 from riskroute.live.state.quotes import VenueQuote
 from riskroute.live.state.trading_state import TradingState, encode_trading_state
 from riskroute.live.tokens import token_hash
-from riskroute.live.venues.gateway import Gateway
+from riskroute.live.venues.gateway import Gateway, VenueLink
 from riskroute.live.venues.simulated import Faults, SimulatedVenueMarket
 from riskroute.routers.context import Context
 from riskroute.routers.plan import Plan
@@ -110,9 +110,9 @@ class _Config(LiveConfig):
     def build_router(self) -> Router:
         return CountingRouter()
 
-    def build_venues(self, history: Any, clock: Callable[[], int]) -> dict[str, Gateway]:
+    def build_venues(self, history: Any, clock: Callable[[], int]) -> dict[str, VenueLink]:
         lines: dict[str, Gateway] = self._simulation.lines()
-        return lines
+        return {name: VenueLink(line) for name, line in lines.items()}
 
 
 @dataclass

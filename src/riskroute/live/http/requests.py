@@ -6,7 +6,7 @@ import datetime as dt
 import json
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from decimal import Context, Decimal, Inexact, InvalidOperation, Overflow
 from functools import lru_cache
@@ -21,7 +21,7 @@ from riskroute.core.records import Record
 from riskroute.core.text import decimal_text, one_line_text, shown
 from riskroute.live.config import LiveConfig
 from riskroute.live.fees import LivePlaceFees, requested_live_fee
-from riskroute.live.limits import LARGEST_PRICE, LARGEST_SIZE
+from riskroute.live.limits import LARGEST_PRICE, LARGEST_SIZE, check_quote_limits
 from riskroute.live.state.amounts import NANO
 from riskroute.live.state.orders import ParentOrder
 from riskroute.live.state.quotes import MarketTrade, PoolQuote, VenueQuote
@@ -345,6 +345,19 @@ class RequestParser:
                     maker_rate=maker.rate,
                 )
             )
+        return tuple(made)
+
+    def sourced(self, instrument: Instrument, quotes: Iterable[VenueQuote]) -> tuple[VenueQuote, ...]:
+        """Return books of a quote source, those without fees with the fees of their venues; raise if one is invalid."""
+        made, day = [], self._session(instrument, self._clock())[2]
+        for quote in quotes:
+            taker, maker = self._venue_fees(quote.venue, instrument, day)
+            if not (quote.taker or quote.maker or quote.taker_rate or quote.maker_rate):
+                quote = msgspec.structs.replace(
+                    quote, taker=taker.amount, maker=maker.amount, taker_rate=taker.rate, maker_rate=maker.rate
+                )
+            made.append(quote)
+        check_quote_limits(tuple(made))
         return tuple(made)
 
     def trades(self, instrument: Instrument, trades: tuple[_PublicTrade, ...], latest: int) -> tuple[MarketTrade, ...]:

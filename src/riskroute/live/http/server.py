@@ -162,6 +162,13 @@ class _Connection(HttpToolsProtocol):
         else:
             super().on_message_complete()
 
+    def send_400_response(self, msg: str) -> None:
+        body = b'{"error":"the request is not valid HTTP/1.1"}'  # not uvicorn's plain text
+        head = b"".join([b"%b: %b\r\n" % header for header in self.server_state.default_headers])
+        head += b"content-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n\r\n" % len(body)
+        self.transport.write(STATUS_LINE[400] + head + body)
+        self.transport.close()
+
     def _is_plain_order(self) -> bool:
         """Return whether the request is an order with a valid token, and all earlier requests are answered."""
         parser = self.parser

@@ -5,7 +5,7 @@ Numbers are exact decimals, which JSON shows as numbers.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from functools import partial
 from typing import Any
@@ -25,7 +25,7 @@ from riskroute.live.state.amounts import NANO, amount_ratio, amount_scale, natur
 from riskroute.live.state.archive import archived_state
 from riskroute.live.state.fold import fold_outcome
 from riskroute.live.state.orders import OrderDecision, natural_order_plan
-from riskroute.live.state.trading_state import ParentState, TradingState
+from riskroute.live.state.trading_state import ParentState, TradingState, VenueState
 from riskroute.routers.router import FEEDBACK, Router
 
 encode_view = msgspec.json.Encoder(decimal_format="number").encode
@@ -181,6 +181,7 @@ def state_view(service: Service, recent: int = 50) -> dict[str, Any]:
                 name: {"open": use.open, "rejects": use.rejects, "rejects_in_a_row": use.rejects_in_a_row}
                 for name, use in state.venues.items()
             },
+            "connections": _connections(service),
             "service": _operations(service),
             "limits": _limits(engine.limits, state),
             "order_limits": {
@@ -190,6 +191,28 @@ def state_view(service: Service, recent: int = 50) -> dict[str, Any]:
                 "quote_seconds": engine.limits.quote_age / NANO,
             },
         }
+
+
+def _connections(service: Service) -> dict[str, Any]:
+    """Return, by place, whether it is up, its newest book, what its session may send, and its reconciliation."""
+    engine, newest = service.engine, service.history.newest()
+    places, reconciliation, now = engine.places, engine.reconciliation, service.clock()
+    found = {}
+    for name in places.gateways:
+        budget, known = places.budgets.get(places.session(name)), engine.state.venues.get(name, VenueState())
+        found[name] = {
+            "down": engine.state.down.get(name, ""),
+            "session": places.session(name),
+            "book": newest.get(name),
+            "gaps": sum(place == name for place, _ in service.gaps),
+            "budget": budget and {"left": int(budget.left(now)), "most": budget.burst, "second": budget.per_second},
+            "answers": _durations(places.answer_times[name]),
+            "foreign": places.foreign[name],
+            "reconciled": reconciliation.checked.get(name),
+            "differences": reconciliation.differences.get(name, []),
+            "moved": {"what": known.difference, "at": known.differed_at} if known.difference else None,
+        }
+    return found
 
 
 def _operations(service: Service) -> dict[str, Any]:
@@ -322,6 +345,28 @@ class MetricsView(Collector):
                     "snapshot_bytes": ("Bytes of the last snapshot and its archived orders", float(snapshots.bytes)),
                 }
             open_children = {name: float(use.open) for name, use in state.venues.items()}
+            newest, now, known = self._service.history.newest(), self._service.clock(), engine.places
+            connections: dict[str, tuple[str, Mapping[str, float]]] = {
+                "place_up": (
+                    "Whether a venue or pool can be used",
+                    {one: one not in state.down for one in known.gateways},
+                ),
+                "book_age_seconds": ("Age of the newest book", {one: (now - at) / NANO for one, at in newest.items()}),
+                "foreign_orders": ("Reports of foreign orders since the start", known.foreign),
+                "reconciled_age_seconds": (
+                    "Seconds since a venue's account was compared with the log",
+                    {one: (now - at) / NANO for one, at in engine.reconciliation.checked.items()},
+                ),
+                "differences": (
+                    "Differences of orders in the last account, and whether balances have ever differed",
+                    {
+                        one: len(found) + bool(one in state.venues and state.venues[one].difference)
+                        for one, found in engine.reconciliation.differences.items()
+                    },
+                ),
+            }
+            budgets = {name: budget.left(now) for name, budget in known.budgets.items()}
+            answers = {name: (times.cumulative(), times.total) for name, times in known.answer_times.items()}
             held = {
                 name: float(natural_quantity(instrument_from_terms(name, one.terms), one.shares))
                 for name, one in state.positions.items()
@@ -335,8 +380,14 @@ class MetricsView(Collector):
         for name, text, label, values in (
             ("open_children", "Open children at a venue", "venue", open_children),
             ("position", "Quantity held", "symbol", held),
+            ("session_messages", "Orders, cancels and queries that a session may send now", "session", budgets),
+            *((name, text, "place", values) for name, (text, values) in connections.items()),
         ):
             family = GaugeMetricFamily(f"riskroute_{name}", text, labels=[label])
             for key, number in values.items():
-                family.add_metric([key], number)
+                family.add_metric([key], float(number))
             yield family
+        histogram = HistogramMetricFamily("riskroute_answer_seconds", "Seconds to the first report", labels=["place"])
+        for name, (buckets, total) in answers.items():
+            histogram.add_metric([name], buckets, total)
+        yield histogram

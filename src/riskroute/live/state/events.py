@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 
 import msgspec
@@ -180,6 +181,18 @@ class PlaceDownEvent(Event, frozen=True):
     reason: str
 
 
+class ReconciledEvent(Event, frozen=True):
+    """The balances of a venue were compared with the positions booked there.
+
+    ``offsets`` are balances less these positions, by currency, in natural numbers. ``difference`` says by how much they
+    have changed unexpectedly; empty if they have not.
+    """
+
+    place: str
+    offsets: dict[str, Decimal]
+    difference: str = ""
+
+
 AnyEvent = (
     AcceptedEvent
     | DeclinedEvent
@@ -200,4 +213,5 @@ AnyEvent = (
     | ResumedEvent
     | PlaceUpEvent
     | PlaceDownEvent
+    | ReconciledEvent
 )

@@ -46,6 +46,7 @@ from riskroute.live.state.events import (
     PlannedEvent,
     QuotedEvent,
     RecalledEvent,
+    ReconciledEvent,
     ReportedEvent,
     ResumedEvent,
     SentEvent,
@@ -256,6 +257,13 @@ def _place_up(state: TradingState, event: PlaceUpEvent, effects: list[Effect]) -
 
 def _place_down(state: TradingState, event: PlaceDownEvent, effects: list[Effect]) -> None:
     state.down[event.place] = event.reason
+
+
+def _reconciled(state: TradingState, event: ReconciledEvent, effects: list[Effect]) -> None:
+    there = state.venues.setdefault(event.place, VenueState())
+    there.offsets = event.offsets
+    if event.difference:
+        there.difference, there.differed_at = event.difference, event.at
 
 
 def _parent(state: TradingState, key: str) -> ParentState:
@@ -586,4 +594,5 @@ _HANDLERS: dict[type, Callable[[TradingState, Any, list[Effect]], None]] = {
     ResumedEvent: _resumed,
     PlaceUpEvent: _place_up,
     PlaceDownEvent: _place_down,
+    ReconciledEvent: _reconciled,
 }

@@ -257,12 +257,19 @@ class PositionState(msgspec.Struct, gc=False):
 
 
 class VenueState(msgspec.Struct, gc=False):
-    """Open children at a venue, its rejects of the day, its latest rejects in a row, and what was traded there."""
+    """Open children at a venue, its rejects of the day, its latest rejects in a row, and what was traded there.
+
+    ``offsets`` are balances less these positions at the last reconciliation that changed them, ``difference`` is the
+    latest unexpected change, at the time ``differed_at``.
+    """
 
     open: int = 0
     rejects: int = 0
     rejects_in_a_row: int = 0
     positions: dict[str, PositionState] = {}
+    offsets: dict[str, Decimal] = {}
+    difference: str = ""
+    differed_at: int = 0
 
 
 class SymbolState(msgspec.Struct, gc=False):

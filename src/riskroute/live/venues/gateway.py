@@ -3,19 +3,24 @@
 A gateway is one venue or pool. No call of it waits for the venue, and its sink never waits or raises, so that neither
 side can stall the other. Children and reports have quantities in units, prices in 1e-9 and fees as amounts;
 `riskroute.live.state.orders` converts them for the instrument of a symbol.
+
+A package adds a kind of venue by an entry point in the group ``riskroute.venues``: a function that gets a `VenueSetup`
+and returns a `VenueLink`. The configuration names it, as in ``kind = "mine"``.
 """
 
 from __future__ import annotations
 
 from base64 import b32encode
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from functools import lru_cache
 from hashlib import blake2b
-from typing import Any, Literal, Protocol
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, Protocol
 
 from riskroute.core.instrument import Instrument
 from riskroute.core.records import Record
+from riskroute.live.fees import LivePlaceFees
 from riskroute.live.state.execution_reports import ExecutionReport
 from riskroute.live.state.orders import ChildOrder
 from riskroute.live.state.quotes import MarketTrade, VenueQuote
@@ -77,7 +82,11 @@ class GatewaySink(Protocol):
     """What a gateway tells the engine, in sequence; every method may be called from any thread."""
 
     def __call__(self, *reports: ExecutionReport) -> None:
-        """Book reports; pass those that arrive together in one call."""
+        """Book reports; pass those that arrive together in one call.
+
+        ``child`` of a report is the id of the child or its `wire_id`, which also leads back to children of an earlier
+        process. Any other id is that of a foreign order, which somebody else sent to the same account.
+        """
 
     def up(self) -> None:
         """Say that the session works: orders and queries can be sent."""
@@ -130,7 +139,8 @@ class QuoteSink(Protocol):
     def put(self, symbol: str, quotes: Sequence[VenueQuote], trades: Sequence[MarketTrade] | None = None) -> None:
         """Replace the books of some places, and add the trades since the last call; None: trades are not known.
 
-        Times are those of receipt unless the venue's clock is known.
+        Times are those of receipt unless the venue's clock is known. Books without fees get those of the configuration.
+        Put a book that does not change again at least once a second: the age of a book counts from its time.
         """
 
     def gap(self, place: str, symbol: str | None, reason: str) -> None:
@@ -148,6 +158,31 @@ class QuoteSource(Protocol):
 
     def close(self) -> None:
         """Disconnect."""
+
+
+class VenueLink(NamedTuple):
+    """A gateway, and the source of its books unless they come with orders or from elsewhere."""
+
+    gateway: Gateway
+    source: QuoteSource | None = None
+
+
+class VenueSetup(NamedTuple):
+    """What a kind of venue gets to make a place: its name, and ``options`` from its table in the configuration.
+
+    ``quotes`` returns the newest books of a symbol, ``fees`` the fees of an instrument at this place now. ``journal``
+    is a file that only this place uses, for what it must remember between processes. ``trades`` is False in shadow
+    mode, in which only the source is used.
+    """
+
+    place: str
+    options: Mapping[str, Any]
+    instruments: Mapping[str, Instrument]
+    clock: Callable[[], int]
+    quotes: Callable[[str], tuple[VenueQuote, ...] | None]
+    fees: Callable[[Instrument], LivePlaceFees]
+    journal: Path
+    trades: bool = True
 
 
 @lru_cache(65_536)

@@ -374,7 +374,8 @@ class _Line(msgspec.Struct, omit_defaults=True):
 class JournalledVenue(SimulatedVenue):
     """A simulated venue that journals its actions before it reports them, and recovers from the journal.
 
-    It reads the journal, or creates it, when an engine connects for the first time.
+    It reads the journal, or creates it, when an engine connects for the first time. The journal is written anew,
+    without the children that are forgotten, whenever there are ``most_ended`` of them.
     """
 
     most_ended = 20_000  # ended children kept for queries, which come long before as many others end
@@ -412,6 +413,8 @@ class JournalledVenue(SimulatedVenue):
                         self._sink.account(one)
             if len(self.children) >= 2 * self.most_ended:
                 self._forget()
+                if self._journal is not None:
+                    self._write_anew()
 
     def _forget(self) -> None:
         """Forget the oldest ended children."""
@@ -420,18 +423,40 @@ class JournalledVenue(SimulatedVenue):
             del self.children[name]
         del self.arrivals[: -self.most_ended]
 
+    def _write_anew(self) -> None:
+        """Replace the journal by one of the children that are not forgotten."""
+        new = self.path.with_name(f"{self.path.name}-new")
+        new.unlink(missing_ok=True)
+        journal, encode = self._opened(new), msgspec.json.Encoder().encode_lines
+        for there in self.children.values():
+            state = there.leaves, there.cum, there.open, there.end
+            reports = enumerate(there.reports)
+            journal.write(encode([_Line(*state, None if k else there.child, report) for k, report in reports]))
+        new.rename(self.path)  # a crash before this leaves the old journal, which has all of it
+        if self._journal is not None:
+            self._journal.close()
+        self._journal = journal
+
+    @staticmethod
+    def _opened(path: Path) -> BinaryIO:
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+        return os.fdopen(os.open(path, flags, 0o600), "ab", buffering=0)
+
     def _read(self) -> None:
         decoder, line = msgspec.json.Decoder(_Line), b""
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
-        self._journal = os.fdopen(os.open(self.path, flags, 0o600), "ab", buffering=0)
+        self._journal = self._opened(self.path)
         self.path.chmod(0o600)
+        forgotten = False
         with self.path.open("rb") as lines:  # one by one: the journal may be large
             for line in lines:
                 self._recall(line, decoder)
                 if len(self.children) >= 2 * self.most_ended:
                     self._forget()
+                    forgotten = True
         if line and not line.endswith(b"\n"):
             self._journal.write(b"\n")  # otherwise the next line would be lost with the truncated one
+        if forgotten:
+            self._write_anew()
         for there in self.children.values():
             if there.open:
                 now, child = self.clock(), there.child

@@ -16,7 +16,7 @@ export function showState(state) {
   show($("counts"), counts(state));
   show($("cost"), cost(state));
   show($("limits"), limits(state));
-  show($("places"), places(state));
+  show($("places"), [connections(state), places(state)]);
   show($("beliefs"), beliefs(state));
   show($("orders"), orders(state.orders_now));
   show($("positions"), positions(state.positions));
@@ -31,6 +31,11 @@ function alerts(state) {
   if (state.failed) say(true, make("b", {}, "The engine has failed; restart the service: "), state.failed);
   if (state.halted) say(true, make("b", {}, `Trading is halted, by ${state.halted_by}: `), state.halted);
   if (state.status === "starting") say(false, "Starting: waiting for venues to report on children sent before the start.");
+  for (const [name, one] of Object.entries(state.connections)) {
+    if (one.down) say(false, make("b", {}, `${name} is down: `), one.down);
+    if (one.differences.length) say(true, make("b", {}, `${name} has other orders than the log: `), one.differences.join("; "));
+    if (one.moved) say(false, make("b", {}, `Balances at ${name} changed at ${clock(one.moved.at)}: `), `${one.moved.what} that no fill explains.`);
+  }
   if (state.router.out) say(false, make("b", {}, "The safe router decides: "), state.router.out);
   const { refits } = state.service;
   if (refits?.lags) say(false, make("b", {}, "Learning lags: "), `a refit has been due for ${seconds(refits.overdue)}, and ${plural(state.router.waiting_to_learn, "settled order waits", "settled orders wait")}; belief ${number(state.router.belief)} decides.`);
@@ -113,6 +118,24 @@ function limits(state) {
   });
   const { quantity: most, notional, collar_bps, quote_seconds } = state.order_limits;
   return [...shown, make("p", { class: "soft" }, `A single order: at most a quantity of ${brief(most)} and ${amount(notional, state.currency, brief)}, within ${number(collar_bps)} bp of the mid, on quotes of the last ${number(quote_seconds, 1)} s.`)];
+}
+
+function connections({ connections: known }) {
+  const names = Object.keys(known);
+  if (!names.length) return null;
+  const rows = names.map((name) => {
+    const { down, session, book, gaps, budget, answers, foreign, reconciled, differences } = known[name];
+    return [
+      name, down ? make("b", { class: "bad-text" }, "down") : "up", book == null ? "none" : `${clock(book)}${gaps ? `; ${plural(gaps, "gap")}` : ""}`,
+      budget ? `${number(budget.left)} of ${number(budget.most)}${session === name ? "" : ` (${session})`}` : "no limit",
+      answers.count ? `${duration(answers.mean)}; 99\u00a0% ${answers.within == null ? "not within 1 s" : `within ${duration(answers.within)}`}` : "–",
+      reconciled == null ? "not yet" : `${clock(reconciled)}; ${differences.length ? plural(differences.length, "difference") : "agrees"}${foreign ? `; ${plural(foreign, "foreign order")}` : ""}`,
+    ];
+  });
+  return table("Connections.", [
+    { name: "Place", left: true, wrap: true }, { name: "State", left: true }, { name: "Newest book", left: true }, { name: "May send", left: true },
+    { name: "First report after", left: true }, { name: "Reconciled", left: true, wrap: true },
+  ], rows);
 }
 
 function places({ totals, currency, venues: known, pools }) {
