@@ -98,6 +98,9 @@ def served(service: Service) -> Iterator[Client]:
         life = app.router.lifespan_context(app)
         runner.run(life.__aenter__())
         client = Client(app, runner)
+        end = time.monotonic() + 10  # venues come up in threads of their own, which a busy machine delays
+        while service.engine.not_ready == "places are being connected" and time.monotonic() < end:
+            time.sleep(0.001)
         try:
             yield client
         finally:
