@@ -45,7 +45,7 @@ STUDY: Meanings = {
     "dark_latency_ms": ("milliseconds", "Round trip to a dark pool."),
     "seeds": (
         "",
-        "Draws of arrival times, among which the orders of a day are divided; each has its own luck in dark pools.",
+        "Draws of arrival times, among which the orders of a day are divided; each has its own draws in dark pools.",
     ),
     "seed": ("", "The same seed gives the same study."),
     "block_minutes": ("minutes", "Length of the time blocks that are resampled with fewer than eight test days."),

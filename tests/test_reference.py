@@ -11,7 +11,7 @@ import pytest
 
 from checkout import ROOT
 from riskroute.cli.app import app
-from riskroute.study.config import config_template
+from riskroute.study.config import study_config_template
 
 DOCS = ROOT / "docs"
 
@@ -57,8 +57,8 @@ def test_a_row_has_name_type_default_and_meaning(reference: ModuleType) -> None:
 @pytest.mark.parametrize(
     ("template", "page"),
     [
-        (config_template("study"), "STUDY"),
-        (config_template("split-study"), "SPLIT_STUDY"),
+        (study_config_template("study"), "STUDY"),
+        (study_config_template("split-study"), "SPLIT_STUDY"),
     ],
 )
 def test_the_commented_configuration_has_the_keys_of_the_page(reference: ModuleType, template: str, page: str) -> None:

@@ -17,7 +17,7 @@ from riskroute.core.errors import InputError, StateError
 from riskroute.routers.context import Context, read_context
 from riskroute.routers.literature.bayes_fill import (
     _PRIOR_STRENGTH,
-    FILL_SHARES,
+    FILL_FRACTIONS,
     BayesFill,
     _best_split,
     _compositions,
@@ -73,7 +73,7 @@ def test_drift_draws_have_the_moments_of_the_belief() -> None:
 def test_dirichlet_moments_by_simulation() -> None:
     """The predictive variance is that of one more fill: a class drawn from drawn chances."""
     rng, weights = np.random.default_rng(1), np.array([2.0, 1, 0.5, 0.5, 1, 4])
-    fills = FILL_SHARES[[rng.choice(6, p=chances) for chances in rng.dirichlet(weights, 20_000)]]
+    fills = FILL_FRACTIONS[[rng.choice(6, p=chances) for chances in rng.dirichlet(weights, 20_000)]]
     mean, variance = _dirichlet_moments(weights)
     assert fills.mean() == pytest.approx(mean, abs=4 * np.sqrt(variance / 20_000))
     assert fills.var() == pytest.approx(variance, rel=0.03)
@@ -160,7 +160,7 @@ def test_variance_of_the_tables_by_simulation() -> None:
     """Two venues, half each: independent fills, one common move, 200,000 times."""
     rng, taking = np.random.default_rng(4), 0.012
     weights = np.array([[3.0, 1, 1, 1, 1, 3], [1.0, 0, 0, 0, 0, 5]])
-    fills = np.stack([FILL_SHARES[rng.choice(6, 200_000, p=one / one.sum())] for one in weights])
+    fills = np.stack([FILL_FRACTIONS[rng.choice(6, 200_000, p=one / one.sum())] for one in weights])
     move = 0.002 + 0.01 * rng.standard_normal(200_000)
     gains = np.array([[0.01], [0.007]])
     costs = (0.5 * (-fills * gains + (1 - fills) * (taking + move))).sum(axis=0)

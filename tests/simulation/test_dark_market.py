@@ -15,10 +15,10 @@ COUNT = 4000
 
 
 def market(
-    *pools: DarkMarketPool, regretted: int = 0, spread: float = 1.0, seed: int = 0, day: str = "d"
+    *pools: DarkMarketPool, adverse_moves: int = 0, spread: float = 1.0, seed: int = 0, day: str = "d"
 ) -> DarkMarket:
     times = np.arange(COUNT) * 10 * SECOND
-    moments = DarkMarketMoments(times, np.full(COUNT, spread), np.full(COUNT, regretted))
+    moments = DarkMarketMoments(times, np.full(COUNT, spread), np.full(COUNT, adverse_moves))
     return DarkMarket(pools, moments, seed=seed, day=day)
 
 
@@ -60,9 +60,9 @@ def test_the_same_order_meets_the_same_shares() -> None:
 
 def test_counterparties_are_present_before_adverse_moves() -> None:
     pool = DarkMarketPool("P", 0.3, spread=0.0, recent=0.0, state=0.0, adverse=0.2)
-    assert market(pool, regretted=1).chance(0, "P") == pytest.approx(0.3 * np.exp(0.2))
-    assert market(pool, regretted=-1).chance(0, "P") == pytest.approx(0.3 * np.exp(-0.2))
-    assert present(market(pool, regretted=1)) > present(market(pool)) > present(market(pool, regretted=-1))
+    assert market(pool, adverse_moves=1).chance(0, "P") == pytest.approx(0.3 * np.exp(0.2))
+    assert market(pool, adverse_moves=-1).chance(0, "P") == pytest.approx(0.3 * np.exp(-0.2))
+    assert present(market(pool, adverse_moves=1)) > present(market(pool)) > present(market(pool, adverse_moves=-1))
 
 
 def test_a_wide_spread_and_a_recent_fill_move_the_odds() -> None:
@@ -124,10 +124,10 @@ def test_counterparties_arrive_more_often_before_adverse_moves() -> None:
     moments = DarkMarketMoments(times, np.ones(COUNT), np.zeros(COUNT, dtype=np.int64))
     pool = DarkMarketPool("P", presence=0.3, rate=0.2, spread=0.0, recent=0.0, state=0.0, adverse=0.5)
 
-    def regret(order: int, later: Any) -> Any:
+    def later_moves(order: int, later: Any) -> Any:
         return np.where((later - times[order]) // SECOND % 2 == 0, 1, -1)
 
-    one = DarkMarket([pool], moments, seed=0, day="d", regret=regret)
+    one = DarkMarket([pool], moments, seed=0, day="d", later_moves=later_moves)
     came = [seconds for k in range(COUNT) for seconds, _ in one.arrivals(k, "P", 40.0)]
     before, after = (sum(int(seconds) % 2 == parity for seconds in came) for parity in (0, 1))
     assert np.log(before / after) == pytest.approx(1.0, abs=4 * np.sqrt(1 / before + 1 / after))

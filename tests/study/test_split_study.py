@@ -27,11 +27,11 @@ from riskroute.market.importing import import_files
 from riskroute.market.readers.reading import ReadingOptions
 from riskroute.market.synthetic.generate import DEFAULT_SYMBOLS, generate_market
 from riskroute.simulation.replay import Replay
-from riskroute.study.config import config_template, split_config
+from riskroute.study.config import split_config, study_config_template
 from riskroute.study.split_result import SplitResultCase, _models_table
 from riskroute.study.split_study import SplitStudyOrder, _best_single, _measure_splits, _prepare_order, _study_data
 
-TEMPLATE = config_template("split-study")
+TEMPLATE = study_config_template("split-study")
 SMALL = """
 quantities = [4]
 risk_tolerances = [2.0]

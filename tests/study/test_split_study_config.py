@@ -12,9 +12,9 @@ import pytest
 from riskroute import InputError
 from riskroute.cli.app import run_app as command
 from riskroute.core.instrument import SHARES
-from riskroute.study.config import config_template, split_config
+from riskroute.study.config import split_config, study_config_template
 
-TEMPLATE = config_template("split-study")
+TEMPLATE = study_config_template("split-study")
 
 
 def test_the_template_is_the_default() -> None:

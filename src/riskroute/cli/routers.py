@@ -68,8 +68,8 @@ def _route(
 ) -> None:
     """Route one order: print which venues and pools get which quantity, given the current books.
 
-    The file holds one object with prices, natural sizes, the best level first, fees such as "0.0030 per share" or "10
-    bps", and optionally the instrument:
+    The file holds one JSON object: the levels of every venue as [price, natural size], best first; fees such as "0.0030
+    per share" or "10 bps"; and optionally the instrument:
 
     {"venues": {"XNAS": {"bids": [[9.99, 300]], "asks": [[10.01, 200]], "taker": "0.0030 per share"}},
     "pools": {"DARK1": {"fee": "0.001 per share"}}, "instrument": {"symbol": "QVEX", "currency": "USD"}}
@@ -400,8 +400,8 @@ def _headroom(
 ) -> None:
     """Divide the headroom of a market into what fixed plans save, what seeing the books adds, and foresight.
 
-    Only the second part is what learning can save. It is estimated at most, with plans fitted on the judged days, and
-    with plans that were not fitted to the orders they are judged by.
+    Learning can save the second part only. It is estimated twice: an upper bound, from plans fitted on the judged days,
+    and an out-of-sample estimate, from plans that were not fitted to the orders they are judged by.
     Example:
 
     riskroute headroom --market dark --quantity 1000 --horizon 0 --horizon 60

@@ -210,10 +210,10 @@ def _split_study(
 
 def _write_template(command: str, config: Path | None) -> None:
     """Write a commented configuration."""
-    from riskroute.study.config import config_template
+    from riskroute.study.config import study_config_template
 
     path = config or Path(f"{command}.toml")
     if path.exists():
         raise InputError(f"--init writes a new file, but {str(path)!r} already exists")
-    write_whole(path, lambda beside: beside.write_text(config_template(command)))
+    write_whole(path, lambda beside: beside.write_text(study_config_template(command)))
     say(f"wrote {path}; edit it, then: riskroute {command} {path}")

@@ -30,7 +30,7 @@ def write_json(target: Path, content: Any, *, private: bool = False) -> Path:
 def write_whole(target: Path, write: Any, *, private: bool = False) -> Path:
     """Call ``write`` with a temporary path beside ``target``, then rename it: no reader sees a partial file.
 
-    Only the owner can read a ``private`` file, also while it is written.
+    Only the owner can read a ``private`` file, even while it is being written.
     """
     try:
         target.parent.mkdir(parents=True, exist_ok=True)

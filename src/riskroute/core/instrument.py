@@ -403,7 +403,7 @@ SHARES = Instrument()  # default instrument: shares of an unknown symbol, withou
 
 @lru_cache(4096)
 def instrument_terms(instrument: Instrument) -> str:
-    """Return the terms of an instrument, with which its orders are logged: JSON of the fields without their default."""
+    """Return the fields of an instrument that differ from their defaults, as JSON; every logged order has them."""
     default, values = Instrument().to_json(), instrument.to_json() | {"symbol": ""}
     default["lot"] = values["unit"]
     terms = {name: value for name, value in values.items() if value != default[name]}

@@ -1,4 +1,4 @@
-"""Work beside the engine: one thread, and a worker process that is killed when it takes too long."""
+"""Background work for the engine: threads, and a worker process that is killed if a call takes too long."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class BackgroundProcess(BackgroundThread):
 
     def __init__(self) -> None:
         # Seconds after which a call is abandoned and the process killed: four times the duration of the last call. Each
-        # kill doubles it, so that a slow router learns in the end.
+        # kill doubles the limit, so that even a slow refit eventually completes.
         self.limit = self.least
         self._line: Connection | None = None
         self._process: BaseProcess | None = None
@@ -123,9 +123,9 @@ class BackgroundProcess(BackgroundThread):
             self._line, theirs = spawn.Pipe()
             process = spawn.Process(target=_work, args=(theirs, os.getpid()), name="riskroute refits", daemon=True)
             process.start()
-            theirs.close()  # otherwise the end of the process would not close the pipe
+            theirs.close()  # so that the pipe closes when the process ends
             self._process = process
-            if self._closed:  # by another thread, meanwhile
+            if self._closed:  # another thread has called `shutdown` meanwhile
                 process.kill()
         return self._process, self._line
 

@@ -43,7 +43,7 @@ from riskroute.routing.fees import VenueFees, fee_limits
 _STAGE = 1000  # slots per stage: children of the plan from 0, of the next stage from 1000, and so on
 _VENUE_AT_DEADLINE = 3 * _STAGE - 2  # slot of the last retry of shares that only one venue may fill
 
-AVOIDED = NANO  # nanoseconds for which an order does not use a place that has not taken one of its children
+AVOIDED = NANO  # nanoseconds for which an order avoids a place that has not taken one of its children
 
 Quotes = tuple[VenueQuote, ...]
 Children = tuple[ChildOrder, ...]
@@ -280,7 +280,7 @@ class _Making:
     ) -> None:
         self.maker, self.order, self.plan, self.quotes, self.sent, self.now = maker, order, plan, quotes, children, now
         self.sign, self.own, self.too_late, self.down = order.sign, own, "", down
-        # A place that has just not taken a child of this order is not asked again at once.
+        # Wait before sending another child of this order to a place that has not taken the last one.
         refused = [child for child in children if child.reason == "withheld" and not child.losses]
         self.avoided = {child.order.place for child in refused if now - child.done_at < AVOIDED}
         self.reached: dict[str, _Steps | None] = {}
@@ -310,7 +310,7 @@ class _Making:
     def closing(self, tries: int, most: int) -> Children:
         """Return the children to send after the deadline, once no other child is open."""
         execution = self.execution
-        while planned := execution.first_children():  # not sent in time, or never sendable: nothing was filled
+        while planned := execution.first_children():  # too late or impossible to send: no fill
             for child in planned:
                 execution.finish(child, 0)
         execution.close()
@@ -375,8 +375,8 @@ class _Making:
     def _large_enough(self, children: list[_Sendable]) -> list[_Sendable]:
         """Return children in multiples of their place's lot, none below its minimum; the others end without a fill.
 
-        The quantity that this takes from children that trade at once goes to the largest of them. What no child can
-        hold stays with the order, and is marked at its deadline unless a later child holds it.
+        Quantity removed from immediate children goes to the largest of them. A quantity too small for any child stays
+        with the order, and is marked at its deadline unless a later child holds it.
         """
         unit, mid = self.order.scale.unit, self.order.mid
         minima = [steps.least_units(min(price * unit, mid)) for _, price, steps in children]

@@ -405,7 +405,7 @@ def live_config(values: Mapping[str, Any]) -> LiveConfig:
 
 
 def _check_instruments(config: LiveConfig) -> None:
-    """Raise `InputError` for instruments that cannot be traded together, have finer prices, or other fees."""
+    """Raise `InputError` for several currencies, ticks finer than 1e-9, negative prices, or fees that do not apply."""
     fees = config.build_fees(schedule=False)
     for symbol, one in config.instruments.items():
         if one.currency != config.currency:

@@ -58,7 +58,7 @@ class _Call(NamedTuple):
 
 
 class _PlaceSink:
-    """What a gateway tells the engine."""
+    """Passes the reports and the status of a place from its gateway to the engine."""
 
     def __init__(self, engine: TradingEngine, place: str) -> None:
         self._engine, self._place = engine, place
@@ -264,7 +264,7 @@ class TradingEngine:
             self._clocks = self.clock(), self.monotonic()
 
     def _resume_orders(self) -> None:
-        """Continue unsettled orders, once the places are up that will be: their shares must not be given up before."""
+        """Continue unsettled orders once places have had time to connect; no share is abandoned before that."""
         with self.lock:
             if self.failed or not self._resuming or not self.places.begun:
                 return

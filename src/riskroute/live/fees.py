@@ -18,7 +18,7 @@ from riskroute.routing.fees import FeeRate, FeeSchedule, parse_fee
 class OrderFee(NamedTuple):
     """The fee of a child order, in 1e-9 of the currency for a quantity of 1 and in 1e-9 of the notional value.
 
-    ``minimum`` and ``maximum`` are of a child that traded, in 1e-9 of the currency.
+    ``minimum`` and ``maximum`` apply to a child that traded, in 1e-9 of the currency.
 
     Examples
     --------

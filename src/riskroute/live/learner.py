@@ -112,7 +112,7 @@ class Learner:
     def decide(self, order: ParentOrder, now: int, context: Context | None = None) -> Plan:
         """Return the plan for an order; raise `RouterError` if the router fails or its plan cannot be executed.
 
-        ``context`` is the context of the order, of which the router gets a copy; default: computed.
+        ``context`` is the context of the order (default: computed); the router gets a copy.
         """
         context = context_of(order, now) if context is None else copied_context(context)
         try:

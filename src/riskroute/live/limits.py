@@ -205,10 +205,10 @@ class Limits(Record, frozen=True):
     def usable_quotes(
         self, order: ParentOrder, received: int, now: int, down: Mapping[str, str]
     ) -> tuple[tuple[VenueQuote, ...], str]:
-        """Return the quotes of an order that may be used, and what is wrong with the others; empty if nothing is.
+        """Return the quotes of an order that may be used, and the reasons against the others; empty if there are none.
 
-        Not used are quotes that were too old at the order's receipt or are from the future, and those of places that
-        are ``down``.
+        Quotes that were too old at the order's receipt, are from the future, or belong to places that are ``down`` must
+        not be used.
         """
         wrong: list[str] = []
         for quote in order.quotes:

@@ -1,4 +1,4 @@
-"""Tokens of the HTTP service: secrets of clients, of which the configuration has hashes and scopes."""
+"""Tokens of the HTTP service: secrets of clients. The configuration holds only their hashes and scopes."""
 
 from __future__ import annotations
 

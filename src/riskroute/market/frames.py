@@ -39,7 +39,7 @@ def from_frame(
     trades : polars.DataFrame or pandas.DataFrame, optional
         Public trades of the same venues and symbols.
     max_crossed : float
-        Refuse books of which a larger fraction is crossed or locked.
+        Refuse books if a larger fraction of their snapshots is crossed or locked.
 
     Examples
     --------

@@ -41,8 +41,8 @@ from riskroute.market.recordings import EVENTS, SNAPSHOTS, Recording, RecordingS
 from riskroute.market.session_cut import SessionCut
 from riskroute.market.synthetic.generate import DEFAULT_SYMBOLS, generate_market
 
-# Readers of files with other time zones also have ``zone``, those of fractional sizes ``fractional``, and those of US
-# equities or possibly other assets ``us_equity``.
+# Some readers also have ``zone`` (files may be in other time zones), ``fractional`` (sizes may have decimals) and
+# ``us_equity`` (files may hold other assets than US equities).
 _KINDS = (
     *(ItchReader, LobsterReader, TickReader, BookUpdateReader, DatabentoReader, TaqReader, IexReader, TableReader),
     TradeReader,

@@ -34,7 +34,7 @@ _ROUNDING = 1e-9  # shares; expected positions are sums of fractions
 
 @dataclass(frozen=True)
 class QueueModel:
-    """Where cancellations occur in a queue, by ``name``.
+    """Model of where in a queue cancellations occur, by ``name``.
 
     - ``pessimistic``: behind our order, until no shares are left there.
     - ``proportional``: anywhere with equal probability, ``ahead / (ahead + behind)`` ahead of our order.

@@ -347,7 +347,7 @@ class RecordingWriter:
         self._offset = self._sequence  # numbers of messages ascend throughout the recording
 
     def _later(self, ending: str, frame: polars.DataFrame) -> polars.DataFrame:
-        """Return the rows that are not there yet; refuse rows that are earlier than those so far."""
+        """Return the rows that the recording does not have yet; refuse rows earlier than its last ones."""
         end = self._ends.get(ending)
         if ending in self._closed or (end is not None and frame["ts_event"][0] < end["ts_event"][0]):
             files = " and ".join(self._sources[-2:])
@@ -402,7 +402,7 @@ class RecordingWriter:
             one.trades += trades
 
     def close(self, ending: str) -> None:
-        """Flush and close a temporary file to which no rows follow, to limit the number of open files."""
+        """Flush and close a temporary file that gets no more rows, to limit the number of open files."""
         self._closed.add(ending)
         if ending in self._writers:
             with self._writing():

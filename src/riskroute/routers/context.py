@@ -352,9 +352,9 @@ def read_context(books: Mapping[str, Any], **order: Any) -> Context:
         ``venues`` by name, each with ``bids`` and ``asks`` as lists of [price, size], best first, and the fees
         ``taker`` and ``maker``, such as ``"10 bps"`` or ``"0.0030 per share"`` (see `riskroute.routing.fees`);
         ``pools`` by name, each with a ``fee`` per quantity of 1; the ``instrument`` with its fields by name, or
-        ``symbol``, ``tick`` and ``protection``. May hold the order's fields too. Default of the instrument's unit
-        and tick: the largest powers of ten, at most 1 and 0.01, of which all sizes and prices are multiples. Fractional
-        sizes are not shares: quantity and currency are then named after a symbol such as BTCUSDT, or as unknown.
+        ``symbol``, ``tick`` and ``protection``. May hold the order's fields too. Default of the instrument's unit and
+        tick: the largest powers of ten, at most 1 and 0.01, that divide all sizes and all prices. Fractional sizes are
+        not shares: quantity and currency are then named after a symbol such as BTCUSDT, or as unknown.
     **order : Any
         Fields of `Context` that describe the order, its ``quantity`` (or ``shares``) and ``lot`` as natural numbers;
         they override those in ``books``.

@@ -149,7 +149,7 @@ def price_decision(context: Context, plan: Plan) -> Decision:
     return Decision(context, plan, _children(context, plan), filled, swept, estimated)
 
 
-def displayed_cost(context: Context, plan: Plan) -> float:
+def plan_cost_if_swept(context: Context, plan: Plan) -> float:
     """Return `Decision.cost_if_swept` of a valid plan."""
     return _taking_cost(context, plan, plan.take, context.shares)[0]
 

@@ -22,7 +22,7 @@ _NEGLIGIBLE = 1e-9  # basis points; smaller differences are rounding errors
 
 @dataclass(frozen=True)
 class RiskProfile:
-    """What a desk minimises: mean cost plus ``kappa`` times the variance of cost, the tail ``capped`` or not.
+    """Objective of a desk: mean cost plus ``kappa`` times the unforeseen variance, optionally with a capped tail.
 
     - ``name``: the name in tables and answers.
     - ``kappa``: basis points charged per squared basis point of variance of the unforeseen cost.
@@ -53,7 +53,7 @@ class RiskProfile:
     def best(self, objectives: Mapping[str, float], excess: Mapping[str, float], rule: str) -> str:
         """Return the router to choose: the lowest objective among the admissible routers; ``rule`` in a tie.
 
-        Admissible are the benchmark rule ``rule``, and the routers whose ``excess`` (expected shortfall minus that of
+        The benchmark rule ``rule`` is admissible, and so is a router whose ``excess`` (expected shortfall minus that of
         the rule) the profile `admits`.
 
         Examples

@@ -109,7 +109,7 @@ def run_backend_tasks(
     """Run all tasks, then yield their results in task order.
 
     Tasks whose results are in the ``cache`` are not run again. Without a cache, ``held`` receives results by task
-    number as they arrive, so that an interrupt does not lose them. ``finished`` is called after every task, also if its
+    number as they arrive, so that an interrupt does not lose them. ``finished`` is called after every task, even if its
     result was in the cache.
     """
     held = {} if held is None else held

@@ -85,16 +85,16 @@ class DarkMarketPool:
 class DarkMarketMoments:
     """Conditions at the arrival of each order of a day, ``(n,)`` each.
 
-    ``spreads`` are relative to their median; ``regretted`` is 1 before a price move against a fill, -1 before a move in
-    its favour, 0 without a move.
+    ``spreads`` are relative to their median; ``adverse_moves`` is 1 before a price move against a fill, -1 before a
+    move in its favour, 0 without a move.
     """
 
     times: Stamps
     spreads: Floats
-    regretted: Integers
+    adverse_moves: Integers
 
 
-Regret = Callable[[int, Stamps], Integers]  # maps an order number and fill times (n,) to ``regretted``, see above
+AdverseMoves = Callable[[int, Stamps], Integers]  # ``adverse_moves`` by order number and fill times (n,), see above
 
 
 class DarkMarket:
@@ -118,9 +118,9 @@ class DarkMarket:
         seed: int,
         day: str,
         leak: float = LEAK,
-        regret: Regret | None = None,
+        later_moves: AdverseMoves | None = None,
     ) -> None:
-        self.regret = regret
+        self.later_moves = later_moves
         self.leak = real_number("leak", leak, minimum=0, maximum=1000)
         self.pools = {one.name: one for one in valid_list("pools", pools, DarkMarketPool, "pool models")}
         self.moments = moments
@@ -146,7 +146,7 @@ class DarkMarket:
         usual = self._usual_chance(order, one, recent)
         if one.presence in (0.0, 1.0):
             return usual
-        return min(usual * math.exp(one.adverse * int(self.moments.regretted[order])), 1.0)
+        return min(usual * math.exp(one.adverse * int(self.moments.adverse_moves[order])), 1.0)
 
     def _usual_chance(self, order: int, one: DarkMarketPool, recent: bool) -> float:
         """Return the probability of presence before adverse selection."""
@@ -179,11 +179,11 @@ class DarkMarket:
         times = times[times <= seconds]
         if not len(times):
             return []
-        if self.regret is None:
-            regretted = np.full(len(times), self.moments.regretted[order])
+        if self.later_moves is None:
+            adverse_moves = np.full(len(times), self.moments.adverse_moves[order])
         else:
-            regretted = self.regret(order, self.moments.times[order] + (times * SECOND).astype(np.int64))
-        comes = draws[order, : len(times)] * most < np.exp(one.adverse * regretted)
+            adverse_moves = self.later_moves(order, self.moments.times[order] + (times * SECOND).astype(np.int64))
+        comes = draws[order, : len(times)] * most < np.exp(one.adverse * adverse_moves)
         return [(float(times[k]), _size(one, heights[order, k])) for k in np.flatnonzero(comes)]
 
 

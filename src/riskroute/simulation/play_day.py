@@ -23,7 +23,7 @@ from riskroute.market.clock import SECOND
 from riskroute.market.day_books import DayBooks
 from riskroute.market.queue_fills import QueueReplay
 from riskroute.routers.context import Context
-from riskroute.routers.decision import displayed_cost
+from riskroute.routers.decision import plan_cost_if_swept
 from riskroute.routers.execution import PUBLIC_AFTER
 from riskroute.routers.report import Report
 from riskroute.routers.router import Router
@@ -112,17 +112,17 @@ class PlayableDay:
         spreads = self.books.spreads(times)
         usual = max(float(np.nanmedian(spreads)), 1e-9) if np.isfinite(spreads).any() else 1.0
         relative = np.clip(np.nan_to_num(spreads, nan=usual) / usual, 0.05, 20.0)
-        moments = DarkMarketMoments(times, relative, self._regretted(signs, times))
+        moments = DarkMarketMoments(times, relative, self._adverse_moves(signs, times))
         return DarkMarket(
             self.pools,
             moments,
             seed=seed,
             day=self.name,
             leak=leak,
-            regret=lambda order, later: self._regretted(signs[order], later),
+            later_moves=lambda order, later: self._adverse_moves(signs[order], later),
         )
 
-    def _regretted(self, signs: Integers, times: Stamps) -> Integers:
+    def _adverse_moves(self, signs: Integers, times: Stamps) -> Integers:
         """Return 1 where the price moves against a fill within ten seconds, -1 where it moves in its favour, else 0."""
         now, soon = self.books.mids(times), self.books.mids(times + 10 * SECOND)
         return np.nan_to_num(np.sign(-signs * (soon - now))).astype(np.int64)
@@ -230,7 +230,7 @@ def play_day(
             done = execute_plan(exchange, number, context, plan.checked(context))
             if greedy is not None:
                 explored = done.cost - execute_plan(there, number, context, greedy.checked(context)).cost
-            foreseen = displayed_cost(context, plan)
+            foreseen = plan_cost_if_swept(context, plan)
         played.orders.append(PlayedOrder(number, done, foreseen, hidden, decision_us, explored))
         if router.feedback == "F3":
             shown.append((moment + int(horizon * SECOND) + PUBLIC_AFTER, context))

@@ -121,9 +121,9 @@ class CaseEstimate:
 class CaseSaving:
     """Saving of one router against another on the test days; negative if it costs more.
 
-    The other amounts are in the quote currency, None for orders in several currencies; ``amount_per_day`` is for the
-    mean number of orders per test day. ``detectable_bps`` is the minimum saving that is detected with 80 % power,
-    ``p_value`` that of no saving.
+    ``bps`` is the mean saving per order in basis points. The amounts are in the quote currency, None for orders in
+    several currencies; ``amount_per_day`` is for the mean number of orders per test day. ``detectable_bps`` is the
+    minimum saving that is detected with 80 % power, and ``p_value`` tests the hypothesis of no saving.
     """
 
     router: str
@@ -196,14 +196,14 @@ class CaseDarkSurface:
 
 @dataclass(frozen=True)
 class CaseRoutingRow:
-    """Where a router sends an order in one state of the book.
+    """Quantity that a router sends to one place in one state of the book.
 
     - ``spread``: tercile of the orders by spread: ``narrow``, ``middle`` or ``wide``.
     - ``imbalance``: ``with us`` if the best prices hold more on the opposite side than on ours, so that the
       price tends to move in our favour; else ``against us``.
     - ``orders``: number of orders that arrived in this state.
     - ``place``, ``kind``: venue or pool, and kind of child order.
-    - ``sent_fraction``: fraction of the quantity sent in this state; what is sent again counts again.
+    - ``sent_fraction``: fraction of the quantity sent in this state; quantity that is sent again counts again.
     - ``filled_fraction``: fraction of the quantity filled in this state.
     """
 

@@ -88,7 +88,7 @@ class BacktestConfig:
       days; a single day is halved.
     - ``latency_ms``, ``dark_latency_ms``: latency in milliseconds to a lit venue, and to a pool and back.
     - ``seeds``: number of draws of arrival times; the orders of a day are divided among them. Each seed also has its
-      own luck in dark pools and its own router, which learns from the orders of its seed.
+      own random draws in dark pools and its own router, which learns from the orders of its seed.
     - ``seed``: the first seed.
     - ``block_minutes``: length of the time blocks of the bootstrap.
     - ``stress``: stress conditions.
@@ -285,7 +285,7 @@ class SplitPoolConfig:
 
 @dataclass(frozen=True)
 class SplitStudyConfig:
-    """Settings of a split study; `config_template` explains every field."""
+    """Settings of a split study; `study_config_template` explains every field."""
 
     data: tuple[str, ...] = ("synthetic",)
     symbol: str | None = None
@@ -394,7 +394,7 @@ def _begins_within(hours: tuple[dt.time, dt.time], others: tuple[dt.time, dt.tim
     return hours[0] == first or clock_duration(first, hours[0]) < clock_duration(first, last)
 
 
-def config_template(command: str) -> str:
+def study_config_template(command: str) -> str:
     """Return the commented configuration of ``study`` or ``split-study``, with every key at its default."""
     return (Path(__file__).parent / "templates" / f"{command}.toml").read_text(encoding="utf-8")
 

@@ -252,8 +252,8 @@ class RouterCosts:
     - ``dark_share``, ``limit_share``, ``taken_share``: fractions of the filled quantity that traded in dark pools, by
       limit orders, and by taking and sweeping; they sum to 1.
     - ``dark_fill_rate``, ``limit_fill_rate``, ``ioc_fill_rate``: quantity filled over quantity sent, of child orders in
-      dark pools, of limit orders, and of immediate-or-cancel orders. What is sent to several pools in turn
-      counts at each. Sweeps are excluded: they are sized to the displayed books.
+      dark pools, of limit orders, and of immediate-or-cancel orders. Quantity sent to several pools in turn counts at
+      each. Sweeps are excluded: they are sized to the displayed books.
     - ``dark_hit_rate``, ``limit_hit_rate``, ``ioc_hit_rate``: fraction of these child orders with any fill.
     - ``fade``: ``1 - sum(filled) / sum(min(sent, displayed))`` of immediate child orders, with the size displayed at
       the decision. ``prevented`` quantity counts as faded, since it is not known by child order.

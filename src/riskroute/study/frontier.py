@@ -43,7 +43,7 @@ class FrontierPoint:
 
 @dataclass(frozen=True)
 class ProfileChoice:
-    """What a study with the named profile ``risk`` answers: the router to use, and why; see `StudyCase`."""
+    """Answer of a study with the named profile ``risk``: the router to use, and the reason; see `StudyCase`."""
 
     risk: str
     chosen: str

@@ -1,8 +1,9 @@
 """Headroom: what the best fixed plan saves, what plans that see the books save beyond it, and what foresight saves.
 
-A fixed plan treats every order alike; a router can learn from the books when to depart from it. How much that saves is
-estimated twice. Plans fitted on the judged days themselves give an upper bound; plans that were not fitted to the
-orders they are judged by give what was there to be had. Only foresight needs future prices and hidden sizes.
+A fixed plan treats every order alike; a router can learn from the books when to depart from it. The saving from these
+departures is estimated twice. Plans fitted on the judged days themselves give an upper bound; plans that were not
+fitted to the orders they are judged by give an out-of-sample estimate. Only foresight needs future prices and hidden
+sizes.
 """
 
 from __future__ import annotations
@@ -269,9 +270,10 @@ def _states(orders: polars.DataFrame, days: Sequence[MarketDay], config: Backtes
 def _by_state(
     plans: Mapping[str, polars.DataFrame], states: polars.DataFrame, config: BacktestConfig, held_out: bool
 ) -> polars.DataFrame:
-    """Return the orders, each as the plan that is best in the state of its book plays it.
+    """Return the judged orders, each played by the plan with the lowest objective in the state of its book.
 
-    Plans are chosen on the same orders or, if ``held_out``, on those of the other time blocks, of every second one.
+    Plans are chosen on the same orders or, if ``held_out``, on the orders of the other half of the time blocks, odd or
+    even.
     """
     every = polars.concat([order_objectives(rows, config.risk.kappa) for rows in plans.values()])
     every = every.join(states, on=ORDER).with_columns(fold=polars.col("block") % 2 if held_out else polars.lit(0))

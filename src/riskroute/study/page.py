@@ -40,7 +40,7 @@ from riskroute.study.costs import benchmark_costs_table, benchmark_notes
 from riskroute.study.day_tables import PRICE_BENCHMARKS
 from riskroute.study.examples import OrderExample
 from riskroute.study.frontier import CaseFrontier, frontier_table
-from riskroute.study.result import StudyResult, profiles_table, routing_text, savings_table, states_table
+from riskroute.study.result import StudyResult, profiles_table, routing_fractions_table, savings_table, states_table
 from riskroute.study.router_comparison import LEGEND, REASONS, ROUNDING, RouterComparison
 from riskroute.study.svg import (
     KIND_NAMES,
@@ -363,11 +363,11 @@ def _sections(case: StudyCase, risk: RiskProfile) -> list[PageSection]:
         sections.append(PageSection("Stress tests", (text,), (_stress_chart(case.stresses),), (rows,)))
     if case.routing_table:
         note = (
-            "Fractions of the quantity sent; what is returned and sent again counts again. Narrow, middle and "
+            "Fractions of the quantity sent; quantity that is returned and sent again counts again. Narrow, middle and "
             "wide are terciles of the spread. With us: more at the best prices on the opposite side than on "
             "ours, so that the price tends to move in our favour."
         )
-        plain = routing_text(case.routing_table)
+        plain = routing_fractions_table(case.routing_table)
         named = TextTable(plain.header, [[one[0], KIND_NAMES.get(one[1], one[1]), *one[2:]] for one in plain.rows])
         sections.append(
             PageSection("Routing table", tables=((f"Where {case.use} sends orders", named),), notes=(note,))

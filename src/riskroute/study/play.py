@@ -116,7 +116,7 @@ _WARMING = 60 * SECOND  # books of a day need a minute to fill up
 
 
 class OrderDraw(NamedTuple):
-    """The orders of one seed: ``orders`` per day, after ``before`` of other seeds, so that sizes and sides go on."""
+    """The orders of one seed: ``orders`` per day, after ``before`` orders of other seeds in the rotation of sizes."""
 
     seed: int
     before: int
@@ -138,7 +138,7 @@ class OrderDraw(NamedTuple):
 
 @dataclass(frozen=True)
 class PlayTask:
-    """One router on the days of one symbol, once per seed: each has its own arrival times, luck and router state."""
+    """One router on the days of one symbol, once per seed: each seed has its own arrival times, draws and router."""
 
     candidate: Candidate
     days: tuple[MarketDay, ...]

@@ -83,7 +83,7 @@ class StudyResult:
 
     @property
     def routing_table(self) -> polars.DataFrame:
-        """Where the router to use sends orders, by symbol, size, deadline and state of the book."""
+        """Fractions of the quantity by place and kind of child order, per case and state of the book."""
         rows = []
         for case in self.cases:
             key = {"symbol": case.symbol, "quantity": case.quantity, "horizon": case.horizon, "router": case.use}
@@ -129,7 +129,7 @@ class StudyResult:
             where = (
                 f"where {case.use} sends orders, by spread and imbalance of the book, as fractions of the quantity sent"
             )
-            lines += ["", where, "", routing_text(case.routing_table).plain()]
+            lines += ["", where, "", routing_fractions_table(case.routing_table).plain()]
         legends = [(*case.comparison.legend, *benchmark_notes(case.benchmarks)) for case in self.cases]
         legend = dict.fromkeys(itertools.chain.from_iterable(legends))
         return "\n".join([*lines, "", *legend, "", self.answer])
@@ -174,7 +174,7 @@ def savings_table(cases: Sequence[StudyCase]) -> TextTable:
 def leading_table(case: StudyCase, count: int = 5) -> TextTable:
     """Return one row for each of the ``count`` routers with the lowest objectives, including the rule and the choice.
 
-    The clairvoyant is omitted. The difference is that to the benchmark rule.
+    The clairvoyant is omitted. Differences are against the benchmark rule.
     """
     found = case.comparison
     named = {case.use, case.chosen, found.bar}
@@ -230,7 +230,7 @@ def surface_table(surface: CaseDarkSurface) -> TextTable:
     return TextTable(header, [[f"x {one:g}", *(cells[one, other] for other in adverse)] for one in presence])
 
 
-def routing_text(rows: Sequence[CaseRoutingRow]) -> TextTable:
+def routing_fractions_table(rows: Sequence[CaseRoutingRow]) -> TextTable:
     """Return one row per place and kind of child order, one column per state: the fraction of the quantity sent."""
     states = {(row.spread, row.imbalance): row.orders for row in rows}
     places = sorted({(KINDS.index(row.kind), row.place) for row in rows})

@@ -48,11 +48,10 @@ class _RouterResult:
     the worst 5 %. ``paired`` is the difference in cost, ``paired_objective`` that in the objective, ``paired_tail``
     that in the expected shortfall, with an interval of its own, and ``paired_amount`` that in the cost of an order in
     the quote currency, with the ends of its interval (None if orders have several currencies). All are from the same
-    resamples. ``admitted`` is false if the risk profile caps the tail and that whole interval is above zero.
-    ``known_quantity`` is the order size up to which at most a tenth of the volume would be at estimated prices; None if
-    it is no larger already.
-    ``exploration_bps`` is the mean excess of the estimated cost over that of the plan with the lowest
-    estimate; None for routers that do not explore.
+    resamples. ``admitted`` is false if the risk profile caps the tail and the whole interval of ``paired_tail`` is
+    above zero. ``known_quantity`` is the largest order size with at most a tenth of the volume at estimated prices;
+    None if the size is small enough already. ``exploration_bps`` is the mean excess of the estimated cost over that of
+    the plan with the lowest estimate; None for routers that do not explore.
     """
 
     feedback: str

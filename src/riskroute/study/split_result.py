@@ -55,8 +55,8 @@ class SplitMeasures:
     The fields up to ``excess_error`` describe the profit, in the quote currency and its square: mean, variance,
     mean-variance, mean of the worst 5 % (``tail``), their standard errors, and the excess of the mean-variance over
     that of the recommended split. The fields from ``cost`` on describe the cost, the negative of the profit;
-    ``per_one`` is that of a quantity of 1. The charge for risk and costs that include it are None at a risk tolerance
-    of zero.
+    ``per_one`` is the cost per quantity of 1. The charge for risk and costs that include it are None at a risk
+    tolerance of zero.
     """
 
     mean: float
@@ -137,10 +137,10 @@ class SlotModel:
 
 @dataclass(frozen=True)
 class FrontierSplit:
-    """The best split of the train hours from ``risk_tolerance`` up to that of the next split on the frontier.
+    """The best split of the train hours, from ``risk_tolerance`` up to the tolerance of the next split on the frontier.
 
-    The profit has ``mean`` and ``variance`` in the train hours; ``test_mean``, ``test_variance`` and ``tail`` (the mean
-    of the worst 5 %) are of the test hours.
+    ``mean`` and ``variance`` of the profit are from the train hours; ``test_mean``, ``test_variance`` and ``tail`` (the
+    mean of the worst 5 %) are from the test hours.
     """
 
     risk_tolerance: float
@@ -157,13 +157,13 @@ class SplitResultCase:
     """The findings for one order size and risk tolerance.
 
     Allocations are in the order of ``slots``; ``caps`` are the maximum quantities per slot, ``rests_cross_at`` the
-    venues where what a pool leaves unfilled crosses the spread. ``unused_slots`` has the slots that cannot be used,
-    with reasons. In a fraction ``beyond_known_levels`` of the scenarios the recommended split needs more than the
-    recorded levels hold; a fraction ``left_out`` is excluded because a book is missing or too thin. ``naive_splits``
-    (equal, in proportion to depth, best single slot) need no model. ``gap`` is the risk-adjusted cost of the
-    recommended split, out of sample minus in sample. ``warm_policies`` start with a belief from the train hours.
-    Policies in ``unplayed`` need a list of all splits, which would be too long. ``splits_possible`` is a string, since
-    the number may have hundreds of digits.
+    venues at which the remainders of pools cross the spread. ``unused_slots`` has the slots that cannot be used, with
+    reasons. In a fraction ``beyond_known_levels`` of the scenarios the recommended split needs more than the recorded
+    levels hold; a fraction ``left_out`` is excluded because a book is missing or too thin. ``naive_splits`` (equal, in
+    proportion to depth, best single slot) need no model. ``gap`` is the risk-adjusted cost of the recommended split,
+    out of sample minus in sample. ``warm_policies`` start with a belief from the train hours. Policies in ``unplayed``
+    need a list of all splits, which would be too long. ``splits_possible`` is a string, since the number may have
+    hundreds of digits.
     """
 
     quantity: int | float
@@ -262,7 +262,7 @@ class SplitResultCase:
 
 
 @dataclass(frozen=True)
-class RecordingFacts:
+class SplitRecordingFacts:
     """The recording of one venue: number of books, recorded levels, number of events, and source.
 
     ``deeper`` counts the books with more levels than were recorded; ``cut`` has remarks on this and other issues.
@@ -285,7 +285,7 @@ class SplitMarketFacts:
     date: str
     zone: str
     side: str
-    recordings: dict[str, RecordingFacts]
+    recordings: dict[str, SplitRecordingFacts]
 
 
 @dataclass(frozen=True, repr=False)

@@ -47,12 +47,12 @@ from riskroute.study.split_result import (
     FrontierSplit,
     PolicyMeasures,
     PolicyOutcome,
-    RecordingFacts,
     SampleCount,
     SlotModel,
     SplitMarketFacts,
     SplitMeasures,
     SplitOutcome,
+    SplitRecordingFacts,
     SplitResultCase,
     SplitStudyResult,
     TrainAndTest,
@@ -71,7 +71,7 @@ class SplitStudy:
     Parameters
     ----------
     config : str or path-like, optional
-        A TOML file with the keys of `config_template`; keys that it omits have their defaults.
+        A TOML file with the keys of `study_config_template`; keys that it omits have their defaults.
     **values
         Values that override those of the file, such as ``quantities=10, side="buy", limit=["XNAS"]``.
 
@@ -610,7 +610,9 @@ def _policy(name: str, result: SimulationResult, panel: SimulationPanel, instrum
 
 def _market_facts(data: ImportedBooks, side: str) -> SplitMarketFacts:
     recordings = {
-        one.stem: RecordingFacts(one.snapshots, one.levels, one.deeper, " ".join(one.remarks), one.events, one.source)
+        one.stem: SplitRecordingFacts(
+            one.snapshots, one.levels, one.deeper, " ".join(one.remarks), one.events, one.source
+        )
         for one in data.recordings
     }
     one = data.recordings[0]

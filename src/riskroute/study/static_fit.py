@@ -70,7 +70,7 @@ def _best_split(
 
 
 def _folds(day: MarketDay, training: Sequence[MarketDay], numbers: Integers, count: int) -> Integers:
-    """Return the fold of the orders ``numbers (n,)`` of a training day, of which there are ``count``.
+    """Return the fold of each of the orders ``numbers (n,)`` of a training day with ``count`` orders.
 
     A fold is a training day, of all symbols; a single training day has `_FOLDS` stretches.
     """
@@ -81,7 +81,7 @@ def _folds(day: MarketDay, training: Sequence[MarketDay], numbers: Integers, cou
 
 
 def _with_held_out(fit: Callable[[Flags], Candidate], folds: Integers) -> Candidate:
-    """Return what ``fit`` makes of all training orders, and without each fold; ``folds (n,)`` of the orders."""
+    """Return the fit to all training orders, and the fits without each fold; ``folds (n,)`` is by order."""
     others = [folds != fold for fold in range(int(folds.max()) + 1)]
     held_out = tuple(fit(kept) for kept in others) if all(kept.any() for kept in others) else ()
     return dataclasses.replace(fit(np.ones(len(folds), dtype=np.bool_)), held_out=held_out)
@@ -135,9 +135,9 @@ def held_out_orders(
 
 
 def _training(days: Sequence[MarketDay], config: BacktestConfig) -> tuple[list[MarketDay], BacktestConfig, int]:
-    """Return the training days of all symbols, a configuration with at most 100 orders per day, and a number of orders.
+    """Return the training days, a configuration with at most 100 orders per day, and the training orders per day.
 
-    The number is that of the training orders of a day: all of them or, with a single day, those of its first half.
+    These are all orders of a day or, with a single day, the orders of its first half.
     """
     found: list[MarketDay] = []
     for symbol in dict.fromkeys(day.symbol for day in days):

@@ -1,8 +1,8 @@
 """Uncertainty of cost differences: one set of resamples per comparison, for its intervals and its p-values alike.
 
 Costs of orders on one day are correlated, so whole days are resampled. With fewer than eight days, runs of consecutive
-time blocks are resampled instead (stationary bootstrap). The best of many routers is partly lucky: joint intervals
-(max-t) correct for this selection; a router that was chosen on other days needs no correction.
+time blocks are resampled instead (stationary bootstrap). The best of many routers was partly selected by chance. Joint
+intervals (max-t) correct for this selection; a router that was chosen on other days needs no correction.
 
 References
 ----------
@@ -29,7 +29,7 @@ from riskroute.core.validation import exact_array, one_of, real_number, whole_nu
 _RESAMPLES = 1999
 _LEVEL = 0.05  # intervals are of 95 %
 _LEAST_LENGTH = 5.0  # minimum mean number of consecutive blocks drawn
-LEAST_DAYS = 8  # from so many days on days are resampled, else time blocks
+LEAST_DAYS = 8  # with at least this many days, days are resampled, otherwise time blocks
 LEAST_INDEPENDENT = 30  # time blocks without which there is no verdict, counted in runs of the bootstrap
 _POWER = 2.8  # a true difference of this many standard errors is detected with 80 % power at the 5 % level
 
@@ -80,7 +80,7 @@ def _block_length(values: Vector) -> float:
 
 @dataclass(frozen=True)
 class Sample:
-    """What was resampled: ``count`` days, or ``count`` time blocks in ``independent`` runs on average."""
+    """The resampled units: ``count`` days, or ``count`` time blocks in ``independent`` runs on average."""
 
     unit: str  # day or block
     count: int
@@ -88,7 +88,7 @@ class Sample:
 
     @property
     def enough(self) -> bool:
-        """Whether there are enough of them for a verdict."""
+        """Whether there are enough units for a verdict."""
         return self.independent >= (LEAST_DAYS if self.unit == "day" else LEAST_INDEPENDENT)
 
     def further_days(self, days: float) -> int:
@@ -280,8 +280,8 @@ class PairedDifference:
 def resampling_units(orders: pl.DataFrame) -> tuple[Integers, str]:
     """Return the unit of each order ``(n,)``, numbered in order of time, and its name.
 
-    The unit is the day from `LEAST_DAYS` days on, else the time block. Orders of all symbols and seeds within a unit
-    belong together: they met the same market.
+    The unit is the day if there are at least `LEAST_DAYS` days, otherwise the time block. Orders of all symbols and
+    seeds within a unit belong together: they met the same market.
     """
     unit = "day" if orders["day"].n_unique() >= LEAST_DAYS else "block"
     key = ["day"] if unit == "day" else ["day", "block"]

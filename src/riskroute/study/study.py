@@ -42,7 +42,7 @@ class Study:
     Parameters
     ----------
     config : str or path-like, optional
-        A TOML file with the keys of `config_template`. Default: all defaults.
+        A TOML file with the keys of `study_config_template`. Default: all defaults.
     **values
         Values that override those of the file: the fields of `StudyConfig`, and ``fees``, ``pools`` and ``instruments``
         (a file or a dictionary). A single value stands for a list of one: ``quantities=1000, horizons=[10, 60]``.

@@ -160,7 +160,7 @@ def dot_chart(title: str, unit: str, dots: Sequence[ChartDot]) -> str:
 
 
 def bar_chart(title: str, unit: str, names: Sequence[str], bars: Mapping[str, Sequence[float]]) -> str:
-    """Draw a horizontal bar for every name and series; there are two series, of which the first stands out."""
+    """Draw a horizontal bar for every name and each of two series; the first series has the stronger colour."""
     colours = dict(zip(bars, (_ROLES["chosen"], "#9db7d8"), strict=True))
     most, left, y, parts = max(value for some in bars.values() for value in some) or 1.0, 130.0, 28.0, []
     x = float(_MARGIN)

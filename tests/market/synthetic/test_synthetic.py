@@ -21,7 +21,7 @@ from riskroute.market.sampling import draw_sample_times, sample_closest_books
 from riskroute.market.schema import TIME
 from riskroute.market.synthetic.generate import DEFAULT_SYMBOLS, generate_market
 from riskroute.market.synthetic.order_flow import _fundamental_price, _target_quotes
-from riskroute.market.synthetic.venues import DEFAULT_VENUES, SyntheticVenue, VenueOwnQuotes
+from riskroute.market.synthetic.venues import DEFAULT_VENUES, SyntheticOwnQuotes, SyntheticVenue
 
 DAY = dt.date(2019, 3, 27)
 SEEDS = (0, 1)
@@ -360,7 +360,7 @@ def test_a_file_is_no_folder(tmp_path: Path) -> None:
         ({"file_name": "up/down"}, "file_name must be a name without folders, was 'up/down'"),
         ({"file_name": "%D"}, "file_name must be a name without folders, was '%D'"),
         ({"matching": "prorata"}, "matching must be one of price-time, pro-rata, was 'prorata'"),
-        ({"quotes": 0.07}, "quotes of XNAS must be VenueOwnQuotes or VenueSharedQuotes, was float"),
+        ({"quotes": 0.07}, "quotes of XNAS must be SyntheticOwnQuotes or SyntheticSharedQuotes, was float"),
         ({"orders": 3}, "orders of XNAS must be an integer of at least 16, was 3"),
         ({"lot": 0.5}, "lot of XNAS must be an integer"),
         ({"top_size": 0}, "top_size of XNAS must be a positive integer, was 0"),
@@ -375,7 +375,7 @@ def test_bad_venues(change: dict[str, Any], message: str) -> None:
 
 
 def test_a_venue_of_ones_own(tmp_path: Path) -> None:
-    quotes = VenueOwnQuotes(half_spread=0.01, spread_deviation=0.2, spread_patience=0.08, price_patience=0.04)
+    quotes = SyntheticOwnQuotes(half_spread=0.01, spread_deviation=0.2, spread_patience=0.08, price_patience=0.04)
     mine: SyntheticVenue = replace(DEFAULT_VENUES[1], name="XOWN", file_name="%Y.own", quotes=quotes, reach=50)
     path = generate_market(tmp_path, venues=[mine], hours=minutes(30, 31), date=dt.date(2024, 11, 3))[0]
     assert path.name == "2024.own"

@@ -212,7 +212,7 @@ async def _post_order(call: _Call) -> Response:
 
 
 async def _post_shadow_order(call: _Call) -> Response:
-    """Compare the execution of an order by another router with the plan of this one, and learn from it."""
+    """Compare another router's execution of an order with this router's plan, and learn from its fills."""
     given = decode_request(await call.body(), ShadowRequest, "an executed order")
     compared = await asyncio.wrap_future(call.service.compare(given))
     return _json({"key": given.order.key, "known": True} if compared is None else compared)
@@ -318,7 +318,7 @@ def make_api(service: Service) -> Starlette:
         exception_handlers={HTTPException: _on_http_error},
     )
     app.state.orders, app.state.connections, app.state.streams = OrderApi(service), connections, streams
-    # If the engine never releases its lock, these threads wait for ever, but do not keep the process alive.
+    # If the engine never releases its lock, these threads never end, but do not keep the process alive.
     app.state.readers, app.state.halts = BackgroundThread("riskroute readers", 4), BackgroundThread("riskroute halts")
     app.state.metrics = MetricsView(service)
     service.clients |= {"connections": lambda: connections.count, "event_streams": lambda: streams.count}

@@ -28,7 +28,7 @@ class ControlRequest(Record, frozen=True):
 
 
 class ControlAnswer(Record, frozen=True):
-    """The answer on the control socket: an error, or the status with the reason if trading is halted."""
+    """The answer on the control socket: an error, or the status and, if trading is halted, the reason for the halt."""
 
     status: str = ""
     halted: str = ""

@@ -124,7 +124,7 @@ class QuotesRequest(_RequestRecord, frozen=True):
 
 
 class HaltRequest(_RequestRecord, frozen=True):
-    """The reason for a halt."""
+    """A request to halt trading, with the reason."""
 
     reason: str = ""
 
@@ -207,7 +207,10 @@ def _explanation(error: str, what: str) -> str:
 
 
 class _Steps:
-    """Counts the steps of numbers from 0 to ``most`` steps; ``per_one`` are those of 1, None if no finite decimal."""
+    """Converts numbers from 0 to ``most`` steps to whole multiples of a step.
+
+    ``per_one`` is 1 / step, None if that is not a finite decimal.
+    """
 
     def __init__(self, step: Decimal, most: int) -> None:
         self.step, self.most = step, most * step
@@ -219,7 +222,7 @@ class _Steps:
         self.whole, self.most_whole = (int(self.per_one or 0), int(self.most)) if whole else (0, -1)
 
     def count(self, name: str, value: Number) -> int:
-        """Return how many steps a number has; raise `InputError` if it is no multiple of a step."""
+        """Return a number in steps; raise `InputError` if it is out of range or not a multiple of the step."""
         if type(value) is int and 0 <= value <= self.most_whole:
             return value * self.whole
         try:

@@ -17,7 +17,7 @@ NANO = 10**9  # prices of 1e-9 in a price of 1, and nanoseconds in a second
 
 
 class AmountScale(NamedTuple):
-    """The amounts of an instrument: of one unit at a price of 1e-9, and of 1 in the quote currency; its tick in 1e-9.
+    """Integer amounts of one unit at a price of 1e-9 (``unit``) and of 1 in the quote currency (``one``); tick in 1e-9.
 
     Examples
     --------
@@ -37,7 +37,7 @@ class AmountScale(NamedTuple):
         return self.unit * NANO
 
     def nanos(self, amount: float) -> int:
-        """Return an amount in 1e-9 of the currency, rounded: amounts of several instruments have this in common."""
+        """Return an amount in 1e-9 of the currency, rounded: the common unit for sums over several instruments."""
         if self.one == NANO:
             return round(amount)
         exact = amount if isinstance(amount, int) else round(amount)

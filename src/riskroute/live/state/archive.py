@@ -17,7 +17,7 @@ from riskroute.core.text import one_line_text
 from riskroute.live.state.orders import order_id
 from riskroute.live.state.trading_state import ChildState, ExecutionState, ParentState, TradingState
 
-ARCHIVE_DAYS = 2  # days after which a settled order leaves the archive; the log has it for ever
+ARCHIVE_DAYS = 2  # days after which a settled order leaves the archive; the log keeps it
 
 
 class ArchivedOrder(msgspec.Struct, frozen=True, gc=False):

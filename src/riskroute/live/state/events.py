@@ -88,7 +88,7 @@ class ExpiredEvent(Event, frozen=True):
 
 
 class MarkedEvent(Event, frozen=True):
-    """The unfilled shares of an order are given up; its cost counts them as traded at ``price``."""
+    """The unfilled shares of an order are abandoned; its cost counts them as traded at ``price``."""
 
     parent: str
     price: int
@@ -169,7 +169,7 @@ class ResumedEvent(Event, frozen=True):
 
 
 class PlaceUpEvent(Event, frozen=True):
-    """A venue or pool can be used: its session works, and its children from before are answered for."""
+    """A venue or pool can be used: its session is up, and it has reported on all children that were open before."""
 
     place: str
 

@@ -15,11 +15,11 @@ ReportKind = Literal[
 class ExecutionReport(Record, frozen=True):
     """An execution report of a venue, identified by venue, session day and exec id.
 
-    ``cum`` and ``leaves`` are totals of the child; ``quantity``, ``price`` and ``fee`` (an amount, in total) are of
-    this fill. ``fee_currency`` and ``fee_amount`` are the fee as the venue charged it, if that was in another currency;
-    ``fee`` is then its value at the mid.
-    ``reference`` is the exec id of the fill, or of its last correction, that a bust or correction replaces.
-    ``not_known`` answers a query: the venue does not have the child, and no message under way will bring it there.
+    ``cum`` and ``leaves`` are the filled and the open quantity of the child; ``quantity``, ``price`` and ``fee`` (an
+    amount, not per unit) are those of this fill. ``fee_currency`` and ``fee_amount`` are the fee as the venue charged
+    it, if that was in another currency; ``fee`` is then its value at the mid. ``reference`` is the exec id of the fill,
+    or of its last correction, that a bust or correction replaces. ``not_known`` answers a query: the venue does not
+    have the child, and no message under way will bring it there.
     """
 
     venue: str

@@ -298,7 +298,7 @@ def _finish_child(state: TradingState, child: ChildState, reason: str, at: int, 
 
 
 def _continue_order(state: TradingState, parent: ParentState, effects: list[Effect]) -> None:
-    """Settle an order that is filled or given up; otherwise request children for shares that no child holds."""
+    """Settle an order that is filled or marked; otherwise request children for shares that no child holds."""
     if parent.settled:
         return
     if parent.filled >= parent.order.quantity:

@@ -106,7 +106,7 @@ def natural_order_plan(plan: dict[str, Any], instrument: Instrument) -> dict[str
 
 
 class OrderDecision(Record, frozen=True):
-    """The plan for an order, with the router, belief and ticket that it is from.
+    """The plan for an order, and the router, belief and ticket that produced it.
 
     If the safe router made the plan, ``safe`` is the reason; otherwise it is empty. ``consulted`` is whether the
     configured router was asked. ``probability`` is the probability with which the router chose the plan; unset if

@@ -38,7 +38,7 @@ class MarketTrade(Record, frozen=True):
 
 
 class PoolQuote(Record, frozen=True):
-    """A dark pool: fees as of a `VenueQuote`, and price improvement over the mid in half-spreads."""
+    """A dark pool: fees as in `VenueQuote`, and price improvement over the mid in half-spreads."""
 
     pool: str
     fee: int = 0

@@ -86,7 +86,7 @@ class _PlaceTotals(msgspec.Struct, gc=False):
 
 
 class _CostTotals(msgspec.Struct):
-    """Totals over settled orders in 1e-9 of the currency, each order rounded, since instruments have other scales.
+    """Totals over settled orders in 1e-9 of the currency, each order rounded, since instruments differ in scale.
 
     Basis points are of the order's value at the arrival mid.
     """
@@ -124,7 +124,7 @@ class _CostTotals(msgspec.Struct):
             place.fees += nanos(child.fees)
 
     def save(self, outcome: OrderOutcome, saving: int, quantity: int, guessed: int) -> None:
-        """Add the saving of an order of a quantity, of which the fills of ``guessed`` are guessed."""
+        """Add the saving of an order; the fills of ``guessed`` of its ``quantity`` units were guessed."""
         value, nanos = quantity * outcome.mid, outcome.scale.nanos
         self.saving += nanos(saving)
         self.saving_bps.add(1e4 * saving / value if value else 0.0)
@@ -257,9 +257,9 @@ class PositionState(msgspec.Struct, gc=False):
 
 
 class VenueState(msgspec.Struct, gc=False):
-    """Open children at a venue, its rejects of the day, its latest rejects in a row, and what was traded there.
+    """Open children at a venue, its rejects of the day and in a row, and the positions traded there.
 
-    ``offsets`` are balances less these positions at the last reconciliation that changed them, ``difference`` is the
+    ``offsets`` are balances less these positions at the last reconciliation that changed them. ``difference`` is the
     latest unexpected change, at the time ``differed_at``.
     """
 
@@ -295,8 +295,8 @@ class TradingState(msgspec.Struct):
 
     Settled orders are in ``recent`` until they move to the archive (`riskroute.live.state.archive`); ``archived`` is
     the number of those moves. ``replaced`` maps busted or corrected fills to the reports that replaced them.
-    ``currency`` is that of all amounts, empty before the first order. ``down`` has places that cannot be
-    used, with why.
+    ``currency`` is the currency of all amounts, empty before the first order. ``down`` maps places that cannot be used
+    to the reasons.
     """
 
     version: int = STATE_VERSION

@@ -259,7 +259,7 @@ class BinanceStream:
             yield line, int(text[:begin]) if begin else -1, event
 
     def _checked(self, where: str, text: bytes) -> BinanceEvent | None:
-        """Return the event of an unusual line, None if it is of no use; raise an error that says what is wrong."""
+        """Return the event of an unusual line, None if its type is not used; raise `DataError` for a faulty line."""
         if not text.strip():
             return None
         try:
@@ -306,7 +306,7 @@ def _level(where: str, level: Any) -> tuple[float, float]:
 
 
 def _is_sound(one: BinanceEvent, names: Container[str]) -> bool:
-    """Return whether an event is one of those used, with all that it needs; ``names`` are known symbols."""
+    """Return whether an event has a supported type and all fields of that type; ``names`` are known symbols."""
     if one.lastUpdateId is not None:
         return not one.e and one.lastUpdateId >= 0 and one.bids is not None and one.asks is not None
     if one.s.upper() not in names and not is_valid_name(one.s, longest=LONGEST_SYMBOL):

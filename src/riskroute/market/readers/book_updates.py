@@ -36,7 +36,7 @@ class BookUpdateReader:
     """Yields the best levels of every book after each message that changed them, and public trades as events.
 
     Files of one book are read in the order of their first times, and the book carries over. They are looked up among
-    the files ``given``; ``opened`` keeps what is known of these between readers.
+    the files ``given``; ``opened`` caches the opened files for the next readers.
     """
 
     name = "deltas"
@@ -84,7 +84,7 @@ class BookUpdateReader:
         return kind(path, self.options, self.options.local_zone("UTC"))
 
     def _other(self, path: Path) -> _Source | None:
-        """Open another file of the import; None if it is no file of updates, or damaged, which its own reader says."""
+        """Open another file of the import; None if it has no updates, or is damaged, which its own reader reports."""
         with suppress(RiskrouteError):
             return self._open(path)
         return None

@@ -66,12 +66,12 @@ _Sides = tuple[Levels, Levels]
 
 
 def _pairs(levels: Iterable[Any]) -> Levels:
-    """Return prices and sizes of levels that are lists, whatever follows in them."""
+    """Return prices and sizes of levels given as lists, whose further elements are ignored."""
     return [(float(level[0]), float(level[1])) for level in levels]
 
 
 def _named(price: str, size: str) -> Callable[[Any], Levels]:
-    """Return a function for levels that are records."""
+    """Return a function that converts levels given as records with these names of price and size."""
     return lambda levels: [(float(level[price]), float(level[size])) for level in levels]
 
 
@@ -480,7 +480,7 @@ def _iso(text: str) -> float:
 
 
 def _asked(url: str) -> str:
-    """Return the symbol that a request of a book names.
+    """Return the symbol in the URL of a request for a book.
 
     >>> _asked("https://api.binance.com/api/v3/depth?symbol=NKNUSDT&limit=1000")
     'NKNUSDT'

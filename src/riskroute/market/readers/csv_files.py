@@ -119,8 +119,8 @@ def csv_frames(
 def csv_table_frames(path: Path, types: Mapping[str, Any], rows: int) -> Generator[polars.DataFrame]:
     """Yield chunks of a table: Parquet if the name ends so, otherwise CSV with a header.
 
-    ``types`` (pyarrow) are those of CSV columns that must not be inferred; ``rows`` is the size of a chunk of a Parquet
-    file with 24 columns, and wider files have smaller ones.
+    ``types`` (pyarrow) are the types of CSV columns that must not be inferred. ``rows`` is the number of rows per chunk
+    of a Parquet file with up to 24 columns; wider files have fewer rows per chunk.
     """
     require_extra("tables", "market", "pyarrow")
     import pyarrow

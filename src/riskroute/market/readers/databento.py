@@ -167,7 +167,7 @@ def _apply(
                 _note(events, n_events, row, kind, orders, number, size, price, size)
                 n_events += 1
         # Within an event the book may be crossed or incomplete, so only its last record yields a snapshot.
-        if flags[row] & FLAG.last and _differs(table, shown):
+        if flags[row] & FLAG.last and _update_shown(table, shown):
             for level in range(len(shown)):
                 for field in range(4):
                     out.levels[n_books, level, field] = shown[level, field]
@@ -211,7 +211,7 @@ def _change(table: _OrderTable, side: int, price: int, change: int) -> None:
 
 
 @njit(cache=True)
-def _differs(table: _OrderTable, shown: Any) -> bool:
+def _update_shown(table: _OrderTable, shown: Any) -> bool:
     """Update the shown levels; return whether any changed."""
     bids, asks, heights = table.bids, table.asks, table.heights
     changed = False

@@ -31,7 +31,7 @@ class TableReader:
     name = "table"
     fractional = True
     date = None
-    ROWS = 100_000  # per chunk of a table with 24 columns; wider tables have fewer
+    ROWS = 100_000  # per chunk of a table with up to 24 columns; wider tables have fewer
 
     def __init__(self, path: Path, options: ReadingOptions) -> None:
         self.source, self.options = path, options

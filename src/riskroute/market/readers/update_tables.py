@@ -91,7 +91,7 @@ def is_update_table(given: Sequence[str], declared: Mapping[str, str], side: Any
 
 @dataclass
 class _State:
-    """What is known of one book between chunks and files."""
+    """State of one book, carried over between chunks and files."""
 
     known: bool = False  # whether there was a snapshot
     flagged: bool = False  # whether the last row was part of a snapshot

@@ -24,7 +24,7 @@ from riskroute.core.arrays import Floats, Integers
 from riskroute.core.errors import InputError
 from riskroute.core.seeding import seed_stream
 from riskroute.market.clock import SECOND
-from riskroute.market.synthetic.venues import REFERENCE_PRICE, SyntheticVenue, VenueOwnQuotes, VenueSharedQuotes
+from riskroute.market.synthetic.venues import REFERENCE_PRICE, SyntheticOwnQuotes, SyntheticSharedQuotes, SyntheticVenue
 
 BID, ASK = 0, 1
 _FEWEST_LEVELS = 6  # withdrawals leave at least this many levels per side, one more than the paper records
@@ -416,12 +416,12 @@ def _follow(values: Floats, patience: float) -> Integers:
 
 
 def _target_quotes(seed: int, venue: SyntheticVenue, symbol: str, steps: int) -> Integers:
-    if isinstance(venue.quotes, VenueSharedQuotes):
+    if isinstance(venue.quotes, SyntheticSharedQuotes):
         return _shared_quotes(seed, venue.name, venue.quotes, symbol, steps)
     return _own_quotes(seed, venue.name, venue.quotes, symbol, steps)
 
 
-def _own_quotes(seed: int, venue: str, quotes: VenueOwnQuotes, symbol: str, steps: int) -> Integers:
+def _own_quotes(seed: int, venue: str, quotes: SyntheticOwnQuotes, symbol: str, steps: int) -> Integers:
     price = _fundamental_price(seed, symbol, steps)
     scale = price[0] / REFERENCE_PRICE / _TICK
     noise, spread = (
@@ -438,7 +438,7 @@ def _own_quotes(seed: int, venue: str, quotes: VenueOwnQuotes, symbol: str, step
     return _around(center, np.maximum(width, 1))
 
 
-def _shared_quotes(seed: int, venue: str, quotes: VenueSharedQuotes, symbol: str, steps: int) -> Integers:
+def _shared_quotes(seed: int, venue: str, quotes: SyntheticSharedQuotes, symbol: str, steps: int) -> Integers:
     shared = np.random.default_rng(seed_stream(seed, "synthetic market", symbol))
     wide = _ornstein_uhlenbeck(shared, steps, 120.0) > ndtri(1 - 0.25)  # two ticks wide for a quarter of the time
     best = _around(_follow(_fundamental_price(seed, symbol, steps) / _TICK, 1.0), np.where(wide, 2, 1))

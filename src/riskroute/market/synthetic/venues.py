@@ -15,7 +15,7 @@ REFERENCE_PRICE = 270.0  # dollars; spreads are stated for a stock at this price
 
 
 @dataclass(frozen=True)
-class VenueOwnQuotes:
+class SyntheticOwnQuotes:
     """Quotes of a venue on its own; all amounts are in dollars for a stock at the `REFERENCE_PRICE`.
 
     Over time the half-spread has mean ``half_spread`` and standard deviation ``spread_deviation``. Quotes change when
@@ -34,7 +34,7 @@ class VenueOwnQuotes:
 
 
 @dataclass(frozen=True)
-class VenueSharedQuotes:
+class SyntheticSharedQuotes:
     """Quotes of a venue that follows the best quotes of a market, and is at times a few ticks worse.
 
     ``at_best`` is the fraction of time in which the venue quotes the best price of a side. ``memory`` is the time
@@ -56,7 +56,7 @@ class SyntheticVenue:
     name: str  # market identifier code (MIC)
     file_name: str  # name of its file, with ``strftime`` codes for the date
     matching: str  # price-time or pro-rata
-    quotes: VenueOwnQuotes | VenueSharedQuotes  # model of its best bid and offer
+    quotes: SyntheticOwnQuotes | SyntheticSharedQuotes  # model of its best bid and offer
     events_per_second: float  # number of events per symbol; changes of the quotes cause further messages
     orders: int  # typical number of orders per side
     lot: int  # typical size of an order
@@ -80,8 +80,8 @@ class SyntheticVenue:
         instance_of(
             f"quotes of {self.name}",
             self.quotes,
-            (VenueOwnQuotes, VenueSharedQuotes),
-            "VenueOwnQuotes or VenueSharedQuotes",
+            (SyntheticOwnQuotes, SyntheticSharedQuotes),
+            "SyntheticOwnQuotes or SyntheticSharedQuotes",
         )
         real_number(f"events_per_second of {self.name}", self.events_per_second, above=0, maximum=1000)
         whole_number(f"orders of {self.name}", self.orders, minimum=16, maximum=1000)
@@ -100,7 +100,7 @@ DEFAULT_VENUES = (
         name="XNAS",
         file_name="%m%d%Y.NASDAQ_ITCH50",
         matching="price-time",
-        quotes=VenueOwnQuotes(half_spread=0.07, spread_deviation=0.0235, spread_patience=0.01, price_patience=0.02),
+        quotes=SyntheticOwnQuotes(half_spread=0.07, spread_deviation=0.0235, spread_patience=0.01, price_patience=0.02),
         events_per_second=22.0,
         orders=40,
         lot=100,
@@ -112,7 +112,7 @@ DEFAULT_VENUES = (
         name="XPSX",
         file_name="%Y%m%d.PSX_ITCH_50",
         matching="pro-rata",
-        quotes=VenueOwnQuotes(half_spread=1.144, spread_deviation=0.2, spread_patience=0.08, price_patience=0.04),
+        quotes=SyntheticOwnQuotes(half_spread=1.144, spread_deviation=0.2, spread_patience=0.08, price_patience=0.04),
         events_per_second=6.0,
         orders=36,
         lot=30,
@@ -124,7 +124,9 @@ DEFAULT_VENUES = (
         name="XBOS",
         file_name="%Y%m%d.BX_ITCH_50",
         matching="price-time",
-        quotes=VenueOwnQuotes(half_spread=1.471, spread_deviation=0.002, spread_patience=0.005, price_patience=0.04),
+        quotes=SyntheticOwnQuotes(
+            half_spread=1.471, spread_deviation=0.002, spread_patience=0.005, price_patience=0.04
+        ),
         events_per_second=8.0,
         orders=30,
         lot=60,
@@ -149,7 +151,7 @@ def _comparable(name: str, at_best: float, memory: float, lot: int, top_size: in
         name=name,
         file_name=f"%Y%m%d.{name}_ITCH_50",
         matching="price-time",
-        quotes=VenueSharedQuotes(at_best=at_best, memory=memory),
+        quotes=SyntheticSharedQuotes(at_best=at_best, memory=memory),
         events_per_second=8.0,
         orders=40,
         lot=lot,

@@ -34,7 +34,7 @@ from riskroute.routers.rules import sweep_rule_plan
 from riskroute.routing.allocations import proportional_allocation
 
 # representative filled fraction of each class: 0, up to 1/4, up to 1/2, up to 3/4, below 1, and 1
-FILL_SHARES = np.array([0.0, 0.125, 0.375, 0.625, 0.875, 1.0])
+FILL_FRACTIONS = np.array([0.0, 0.125, 0.375, 0.625, 0.875, 1.0])
 _PRIOR_STRENGTH = 6.0  # weight of a prior, in observations
 
 
@@ -48,8 +48,8 @@ def _fill_class(filled: int, sent: int) -> int:
 def _dirichlet_moments(weights: Vector) -> tuple[float, float]:
     """Return predictive mean and variance of the filled fraction under a Dirichlet posterior over the classes."""
     chances = weights / weights.sum()
-    mean = float(chances @ FILL_SHARES)
-    return mean, float(chances @ FILL_SHARES**2) - mean**2
+    mean = float(chances @ FILL_FRACTIONS)
+    return mean, float(chances @ FILL_FRACTIONS**2) - mean**2
 
 
 class _Drift(NamedTuple):
@@ -83,7 +83,7 @@ class _Drift(NamedTuple):
 
 def _dirichlet_weights(levels: list[Floats], strength: float) -> Floats:
     """Return Dirichlet parameters by hierarchical shrinkage; ``levels`` are counts, the most general first."""
-    frequencies = np.full(len(FILL_SHARES), 1 / len(FILL_SHARES))
+    frequencies = np.full(len(FILL_FRACTIONS), 1 / len(FILL_FRACTIONS))
     weights = frequencies
     for counts in levels:
         weights = strength * frequencies + counts
@@ -210,7 +210,7 @@ class BayesFill(Router):
         """Return the Dirichlet parameters of the fill classes for a venue, state and size."""
         keys = _fill_keys(venue, state, size)
         return _dirichlet_weights(
-            [np.array(self.fills.get(key, [0.0] * len(FILL_SHARES))) for key in keys], _PRIOR_STRENGTH
+            [np.array(self.fills.get(key, [0.0] * len(FILL_FRACTIONS))) for key in keys], _PRIOR_STRENGTH
         )
 
     def rate(self, venue: str, state: str) -> float:
@@ -265,7 +265,7 @@ class BayesFill(Router):
         return list(sizes.values())
 
     def _count(self, venue: str, state: str, size: int, filled: int) -> None:
-        seen = [0.0] * len(FILL_SHARES)
+        seen = [0.0] * len(FILL_FRACTIONS)
         seen[_fill_class(filled, size)] = 1.0
         for key in _fill_keys(venue, state, size):
             _add(self.fills, key, seen)

@@ -222,7 +222,7 @@ class KaplanMeier(DarkAllocation):
         ``discounted``: as practical, with counts that halve every ``half_life`` seconds.
     least : int
         Trials of a size before its estimate is trusted (n0). The first unit needs ``least`` times the logarithm of the
-        number of orders: otherwise bad luck at the start would exclude a pool for ever.
+        number of orders: otherwise a few unfilled children at the start would exclude a pool permanently.
     delay_cost : float
         Cost of an unfilled share, in dollars (e); lots with a negative expected value are swept immediately.
     half_life : float
@@ -412,7 +412,7 @@ class ParMl(DarkAllocation):
 
     def fitted(self, children: float, empty: float, some: float, logs: float, full: Vector) -> Vector:
         """Return the fitted tails, ``(V,)``."""
-        nothing = min(empty / children, (children + 1) / (children + 2))  # below 1: no pool is excluded for ever
+        nothing = min(empty / children, (children + 1) / (children + 2))  # below 1: no pool is excluded permanently
         return _power_tails(nothing, _fit_exponent(some, logs, full, len(full)), len(full))
 
     def learn_child(self, order: PendingDarkAllocation, pool: str, sent: int, filled: float) -> None:
@@ -462,7 +462,7 @@ class RaUcb(ParMl):
     A reconstruction from the abstract: resources with an unknown activation probability and a random threshold, and
     optimism about both. The model is that of `ParMl`. Presence is the largest probability, and the exponent the
     smallest, whose likelihood ratio to the best fit is at least the number of orders to the power ``-width``. Unlike
-    `ParMl`, it does not exclude a pool after bad luck.
+    `ParMl`, it does not exclude a pool after a few unfilled children.
 
     Parameters
     ----------

@@ -1,9 +1,9 @@
 """Designs with proven leverage bounds over allocation sets of any size.
 
 A design takes three steps. `symmetry` finds optimal weights on the known orbits (allocations up to permutations of
-equal slots). `certificate` proves a bound for every allocation, or finds an allocation that exceeds it, whose orbit is
-added before the first step repeats. `support` selects a few allocations with nearly the same information. The bound
-returned is the proven bound times the factor by which leverages may grow in the last step.
+equal slots). `certificate` proves a bound for every allocation. If it finds an allocation that exceeds the bound, its
+orbit is added and the first step is repeated. `support` selects a few allocations with nearly the same information. The
+bound returned is the proven bound times the factor by which leverages may grow in the last step.
 
 Sets with many kinds of slots have next to no symmetry. A search then finds candidates: allocations that fill some slots
 and spread the rest evenly over others, and allocations farthest along the gradient of the leverage. The leverage is
