@@ -190,7 +190,7 @@ FEES: Meanings = {
         "currency or quantity",
         "Own trailing volume at the venue, such as `3,000,000 USDT`; it selects the tier.",
     ),
-    "tiers": ("", "Tables of `volume`, `taker` and `maker`: fees from a larger volume on, the smallest volume first."),
+    "tiers": ("", "Tables of `volume`, `taker` and `maker`: fees at larger volumes, the smallest volume first."),
 }
 
 LIVE: Meanings = {

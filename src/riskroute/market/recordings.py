@@ -72,7 +72,7 @@ _REMARKS = {
     "lots_of_100": "sizes were read as round lots of 100 shares",
     "no_last_line": "the file has no END line and may be truncated",
     "other_trades": "skipped {n:,} trades of days without books",
-    "no_snapshot": "updates begin without a snapshot; levels that did not change since are missing",
+    "no_snapshot": "updates begin without a snapshot; levels are missing until they change",
     "best_only": "the file holds only quotes that changed the national best bid and offer; books may be stale",
 }
 

@@ -230,8 +230,8 @@ class _HourCost:
 class _LearningPoint:
     """Mean difference and exploration cost of consecutive orders, and of all orders so far, over symbols and seeds.
 
-    ``orders`` counts a symbol's orders from the first training day on; exploration costs are None for a router that
-    does not explore.
+    ``orders`` counts a symbol's orders since the first training day; exploration costs are None for a router that does
+    not explore.
     """
 
     orders: int

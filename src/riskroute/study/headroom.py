@@ -1,4 +1,4 @@
-"""Headroom: what the best fixed plan saves, what plans that see the books save beyond it, and what foresight saves.
+"""Headroom: the saving of the best fixed plan, of plans that see the books, and of perfect foresight.
 
 A fixed plan treats every order alike; a router can learn from the books when to depart from it. The saving from these
 departures is estimated twice. Plans fitted on the judged days themselves give an upper bound; plans that were not
