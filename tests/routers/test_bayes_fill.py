@@ -239,7 +239,7 @@ def test_it_passes_the_router_checks() -> None:
     rr.check_router(BayesFill(sample=True))
     state = BayesFill().state()
     state["memory"] = state["memory"] | {"fills": {"0": [1.0]}}
-    with pytest.raises(StateError, match=r"fills: .* must have 6 values"):
+    with pytest.raises(StateError, match=r"fills: .* must have at least 6 values"):
         BayesFill.restore(state)
 
 
