@@ -139,7 +139,7 @@ DARK: Meanings = {
         "half-spreads",
         "Price improvement over the mid, -1 to 1: 0 fills at the mid, -1 at the far side of the spread.",
     ),
-    "fee": ("quote currency per quantity of 1", "Fee for what is traded in the pool; a rebate is negative."),
+    "fee": ("quote currency per quantity of 1", "Fee for quantity traded in the pool; a rebate is negative."),
     "venue": (
         "market identifier code",
         "Venue where the remainder crosses the spread. Default: the venue with the most books.",
@@ -319,7 +319,8 @@ LIVE_LIMITS: Meanings = {
     "collar_bps": ("basis points", "Price collar: largest distance of a child order's price from the arrival mid."),
     "quote_seconds": (
         "seconds",
-        "Largest age of a quote at the order's receipt: older ones are left out; an order without others is refused.",
+        "Largest age of a quote at the receipt of the order. Older quotes are left out; an order without others is "
+        "refused.",
     ),
     "stale_quotes": ("orders", "Consecutive orders with stale quotes above which trading halts."),
     "clock_jump_seconds": ("seconds", "Clock jump above which trading halts."),

@@ -105,8 +105,8 @@ def test_the_same_order_again_gets_the_same_decision_and_another_one_is_refused(
         ({"quantity": -3}, "quantity must be above 0 and at most 100,000,000,000,000 shares, was -3 shares"),
         ({"quantity": 10**12}, "quantity must be at most 1,000,000 shares, was 1,000,000,000,000 shares"),
         ({"key": ""}, "key must be 1 to 200 printable characters, was ''"),
-        ({"quotes": ()}, "quotes must be sent with this order"),
-        ({"deadline": START - 1}, "deadline must be later than now, was not"),
+        ({"quotes": ()}, "quotes must be sent with the order"),
+        ({"deadline": START - 1}, "deadline must be in the future, was in the past"),
         ({"quotes": quotes(START - 3 * NANO)}, "quotes must be at most 2 s old, was 3 s"),
         ({"quotes": quotes(START + 60 * NANO)}, "quotes must not be from the future, was 60 s ahead"),
         ({"limit": 0}, "limit must be above 0 and at most 1000000000, was 0"),
@@ -173,7 +173,7 @@ def test_halt_is_durable_first_cancels_open_children_and_survives_a_restart() ->
     halt = next(k for k, event in enumerate(events(world)) if isinstance(event, HaltedEvent))
     resumed = next(k for k, event in enumerate(events(world)) if type(event).__name__ == "ResumedEvent")
     assert not any(isinstance(event, SentEvent | AcceptedEvent) for event in events(world)[halt:resumed])
-    with pytest.raises(StateError, match="trading must be halted to be resumed, was not"):
+    with pytest.raises(StateError, match="trading must be halted to be resumed, was not halted"):
         engine.resume(by="supervisor")
 
 

@@ -282,7 +282,7 @@ def test_an_engine_that_never_releases_its_lock_is_reported_and_does_not_keep_th
             assert ask_control_socket(tmp_path / "live.sqlite-control").status == "failed"
             service.process.send_signal(signal.SIGTERM)
             assert service.process.wait(LONGEST) == 0
-        assert "unsettled, as after a crash: the next start recovers from the log" in service.said("stopped:")
+        assert "unsettled, end not recorded: the next start recovers as after a crash" in service.said("stopped:")
     finally:
         service.end()
 

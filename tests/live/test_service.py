@@ -103,7 +103,11 @@ BAD: dict[str, tuple[Callable[[], bytes], int, str]] = {
     "a list": (lambda: b"[]", 400, "an order must be of type object, was array"),
     "missing": (lambda: b'{"key": "bad"}', 400, "symbol must be given, was missing"),
     "unknown field": (lambda: changed(colour="red"), 400, "colour is no field of an order"),
-    "text for a number": (lambda: changed(quantity="many"), 400, "quantity must be a number, was another text"),
+    "text for a number": (
+        lambda: changed(quantity="many"),
+        400,
+        "quantity must be a number, was text that is not a number",
+    ),
     "fraction": (lambda: changed(quantity=1.5), 422, f"quantity {UNITS}, was 1.5"),
     "not a number": (
         lambda: changed(quantity="NaN"),
@@ -166,7 +170,7 @@ BAD: dict[str, tuple[Callable[[], bytes], int, str]] = {
     ),
     "stale": (lambda: changed(quotes=stale(60)), 422, "quotes must be at most 2 s old, was 60"),
     "from the future": (lambda: changed(quotes=stale(-60)), 422, "quotes must not be from the future"),
-    "late": (lambda: changed(deadline=1), 422, "deadline must be later than now, was not"),
+    "late": (lambda: changed(deadline=1), 422, "deadline must be in the future, was in the past"),
     "too patient": (lambda: changed(deadline=time.time_ns() + 10**16), 422, "deadline must be within 3600 s"),
     "key": (lambda: changed(key="\n"), 422, "key must be 1 to 200 printable characters"),
     "long key": (lambda: changed(key="x" * 201), 422, "key must be 1 to 200 printable characters"),
@@ -297,7 +301,7 @@ def test_orders_without_quotes_use_posted_ones(up: Running) -> None:
     quotes = bare.pop("quotes")
     answer = up.client.post("/orders", json=bare | {"symbol": "OTHER"})
     assert answer.status_code == 422
-    assert sentence(answer) == "quotes must be sent with this order, with an earlier one or to /quotes, were missing"
+    assert sentence(answer) == "quotes must be sent with the order or posted to /quotes, were missing"
     assert up.client.post("/quotes", json={"symbol": "OTHER", "quotes": quotes}).json() == {"venues": 2}
     assert up.client.post("/orders", json=bare | {"symbol": "OTHER"}).status_code == 200
     assert up.client.settled("without")["filled"] == 100
@@ -354,7 +358,7 @@ def test_a_halt_stops_trading_and_only_another_scope_resumes(tmp_path: Path) -> 
         assert up.client.post("/resume").json() == {"halted": ""}
         assert up.client.post("/orders", json=order_json()).status_code == 200
         again = up.client.post("/resume")
-        assert (again.status_code, sentence(again)) == (409, "trading must be halted to be resumed, was not")
+        assert (again.status_code, sentence(again)) == (409, "trading must be halted to be resumed, was not halted")
 
 
 def test_the_halt_file_halts_and_blocks_a_resume(tmp_path: Path) -> None:

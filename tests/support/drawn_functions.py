@@ -1,4 +1,4 @@
-"""Print functions and classes drawn at random, to try whether their names tell the file they are in.
+"""Print functions and classes drawn at random, to test whether their names reveal their files.
 
 python tests/support/drawn_functions.py          # names only, and all files to choose from
 python tests/support/drawn_functions.py --told   # with their files

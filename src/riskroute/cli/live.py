@@ -135,7 +135,7 @@ def _serve(read: LiveConfig) -> None:
         say("stopped: another process has taken over", err=True)
         raise typer.Exit(3)
     state, end = service.engine.state, service.engine.end
-    ended = f"all in the log, with head {end}" if end else "as after a crash: the next start recovers from the log"
+    ended = f"all in the log, with head {end}" if end else "end not recorded: the next start recovers as after a crash"
     say(f"stopped: {state.decisions:,} orders, {len(state.unsettled):,} unsettled, {ended}")
 
 

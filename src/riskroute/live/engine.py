@@ -431,7 +431,7 @@ class TradingEngine:
         with self._first, self.lock:
             self.check_working()
             if not self.state.halted:
-                raise errors.StateError("trading must be halted to be resumed, was not")
+                raise errors.StateError("trading must be halted to be resumed, was not halted")
             self._stale = 0
             written = self.ledger.record(events.ResumedEvent(at=self.clock(), by=by))
             for key in list(self.state.unsettled):

@@ -26,7 +26,7 @@ LARGEST_SIZE = 10**15  # units of a displayed level
 def check_order(order: ParentOrder) -> None:
     """Raise `InputError` for an invalid order; limits and the age of its quotes are checked by the engine."""
     if not order.quotes:
-        raise InputError("quotes must be sent with this order, with an earlier one or to /quotes, were missing")
+        raise InputError("quotes must be sent with the order or posted to /quotes, were missing")
     for name, word, longest in (("key", order.key, 200), ("symbol", order.symbol, 32)):
         if not 0 < len(word) <= longest or not word.isprintable():
             raise InputError(f"{name} must be 1 to {longest} printable characters, was {shown(word)}")
@@ -49,7 +49,7 @@ def check_order(order: ParentOrder) -> None:
         raise InputError(f"quotes and pools must name each place once, was {shown(names)}")
     check_quote_limits(order.quotes)
     if not all(quoted_touch(order.quotes)):
-        raise InputError("quotes must show a bid and an ask at some venue, did not")
+        raise InputError("quotes must show a bid and an ask at some venue, were empty on one side")
     _check_minima(order, order.instrument)
 
 
@@ -254,7 +254,7 @@ class Limits(Record, frozen=True):
                 found = f"at most {text(most)}{currency}, was {text(value)}{currency}"
                 return f"{what.format(order.symbol)} must be {found}"
         if order.deadline <= now:
-            return "deadline must be later than now, was not"
+            return "deadline must be in the future, was in the past"
         return ""
 
     def children_refusal(

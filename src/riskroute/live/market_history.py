@@ -208,7 +208,7 @@ class MarketHistory:
 
 
 def _with_displayed(trade: MarketTrade, quote: VenueQuote | None) -> MarketTrade:
-    """Return a trade with the shares that were displayed at its price before it."""
+    """Return a trade with the shares that were displayed at its price before the trade."""
     levels = () if quote is None else quote.bids if trade.side == "bid" else quote.asks
     return msgspec.structs.replace(trade, displayed=dict(reversed(levels)).get(trade.price, 0))
 
@@ -240,7 +240,7 @@ def _queue_outflow(
 
 
 def _size_at(levels: Sequence[tuple[int, int]], sign: int, price: int) -> int | None:
-    """Return the shares displayed at a price; None if the recorded levels end before it."""
+    """Return the shares displayed at a price; None if the price is beyond the recorded levels."""
     for level, size in levels:
         if level == price:
             return size

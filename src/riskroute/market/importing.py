@@ -377,7 +377,7 @@ class _BookImport:
         if days:
             self._count(days[0])
             for one in days[1:]:
-                one.gaps += part.gaps  # which of the days lacks updates is unknown, so each reports it
+                one.gaps += part.gaps  # the gap may be on any of the days, so each day reports it
 
     def add_trades(self, part: ReaderPart, source: str) -> int:
         """Add public trades of another file to the days that have books; return their number."""

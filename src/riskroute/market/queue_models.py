@@ -43,7 +43,7 @@ class QueueModel:
     """
 
     name: str = "pessimistic"
-    exponent: float = 3.0  # of those that benchmarks/queues.py tries, which differ little, the least error
+    exponent: float = 3.0  # the exponent with the least error in benchmarks/queues.py; others differ little
 
     def __post_init__(self) -> None:
         one_of("name of a queue model", self.name, QUEUE_MODELS)

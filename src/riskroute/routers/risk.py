@@ -91,7 +91,7 @@ class RiskProfile:
 CHEAPEST = RiskProfile("cheapest", 0.0)
 BALANCED = RiskProfile("balanced", 0.05)
 CAUTIOUS = RiskProfile("cautious", 0.05, capped=True)
-PROFILES = {one.name: one for one in (CAUTIOUS, BALANCED, CHEAPEST)}  # the named ones, in the order of the help texts
+PROFILES = {one.name: one for one in (CAUTIOUS, BALANCED, CHEAPEST)}  # in the order of the help texts
 
 
 def risk_profile(name: str, value: Any) -> RiskProfile:

@@ -169,7 +169,7 @@ def _posted(exchange: Exchange, context: Context, times: _Times) -> list[_Offer]
     for venue, name in enumerate(exchange.books.venues):
         alternatives = []
         joined = {row[venue]: begin for row, begin in zip(rows[::-1], begins[::-1], strict=True)}
-        for begin in joined.values():  # of orders that join on the same snapshot, the earliest fills first and most
+        for begin in joined.values():  # among orders that join on the same snapshot, the earliest fills first and most
             price, fills = queue.fills(venue, context.sign, begin, times.end, context.shares)
             fee = _least_fee(context, venue, price, maker=True)
             alternatives.append(

@@ -116,7 +116,7 @@ class RouterComparison:
     - ``joint``: whether the intervals hold for all routers at once, so that the best of them may be named. Otherwise
       each holds on its own, for a router that was chosen on other days.
     - ``queues``: None unless queue positions are estimates.
-    - ``resting``: whether limit orders could be played, or were not asked for.
+    - ``resting``: false if limit orders were requested but could not be played.
     - ``benchmark``: the price against which costs are stated.
     """
 

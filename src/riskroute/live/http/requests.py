@@ -185,7 +185,7 @@ def _explanation(error: str, what: str) -> str:
         )
         return f"{field} must be {expected}, was {found[2]}"
     if text == "Invalid decimal string":
-        return f"{field} must be a number, was another text"
+        return f"{field} must be a number, was text that is not a number"
     if found := re.fullmatch(r"Expected `int` ([<>]=) (-?\d+)", text):
         return f"{field} must be {'at most' if found[1] == '<=' else 'at least'} {found[2]}"
     if found := re.fullmatch(r"Object missing required field `(.+)`(?:.*)", text):

@@ -82,7 +82,7 @@ class _Connection(HttpToolsProtocol):
         self._authorised = b""  # the last header of this connection whose token may send orders
         self._answered: RequestResponseCycle | _OrderCycle | None = None  # the request being answered, or the last one
         self._in_head = False  # whether the head of a request is incomplete
-        self._bytes = 0  # of a request, without those parsed together with its first byte
+        self._bytes = 0  # received of the current request, without those parsed together with its first byte
         self._unread = memoryview(b"")  # received bytes that are not parsed yet
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # uvicorn's type is wider

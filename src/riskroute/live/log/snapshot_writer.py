@@ -43,7 +43,7 @@ class SnapshotWriter:
         self._submit, self._monotonic = submit, monotonic
         self.saved = self.failed = 0  # numbers of snapshots
         self.bytes = 0  # size of the last snapshot and the orders saved with it
-        self.encoding_seconds = self.seconds = 0.0  # of the last snapshot: with the engine's lock held, and to save it
+        self.encoding_seconds = self.seconds = 0.0  # last snapshot: seconds with the engine's lock held, and to save it
         self.due = math.inf  # number of events at which the next snapshot is due
         self._term = self._not_before = self._retry_at = 0
         self._busy = self._closed = False

@@ -19,7 +19,7 @@ class ExecutionReport(Record, frozen=True):
     amount, not per unit) are those of this fill. ``fee_currency`` and ``fee_amount`` are the fee as the venue charged
     it, if that was in another currency; ``fee`` is then its value at the mid. ``reference`` is the exec id of the fill,
     or of its last correction, that a bust or correction replaces. ``not_known`` answers a query: the venue does not
-    have the child, and no message under way will bring it there.
+    have the child, and no message in flight can still deliver it.
     """
 
     venue: str

@@ -27,7 +27,7 @@ class VenueQuote(Record, frozen=True):
 
 
 class MarketTrade(Record, frozen=True):
-    """A public trade; ``side`` is the resting order's, ``displayed`` the size shown at its price before it."""
+    """A public trade; ``side`` is that of the resting order, ``displayed`` the size at the price before the trade."""
 
     venue: str
     side: Literal["bid", "ask"]

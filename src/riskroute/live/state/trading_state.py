@@ -159,7 +159,7 @@ class _CostTotals(msgspec.Struct):
         }
 
 
-STATE_VERSION = 5  # of encoded states; other versions are refused
+STATE_VERSION = 5  # version of encoded states; other versions are refused
 DAY = 86_400 * 10**9  # nanoseconds; daily limits count from midnight UTC
 
 

@@ -130,7 +130,7 @@ def _file(symbols: Sequence[str], parts: list[Integers], begin: int, end: int) -
 
 
 def _references(rows: Integers, locates: Integers) -> Integers:
-    """Return the reference number of each message's order and of the order that it replaces, or 0, ``(n, 2)``."""
+    """Return the reference numbers of each message's order and of the order that it replaces, ``(n, 2)``; 0 if none."""
     created = np.flatnonzero(np.isin(rows[:, COLUMN.kind], (MESSAGE.add, MESSAGE.attributed, MESSAGE.replace)))
     found = np.zeros((len(rows), 2), dtype=np.int64)
     for locate in range(1, locates.max(initial=0) + 1):

@@ -39,7 +39,7 @@ _PRIOR_STRENGTH = 6.0  # weight of a prior, in observations
 
 
 def _fill_class(filled: int, sent: int) -> int:
-    """Return the class of a filled fraction."""
+    """Return the class of a filled fraction, an index of `FILL_FRACTIONS`."""
     if filled <= 0:
         return 0
     return 5 if filled >= sent else min(-(-4 * filled // sent), 4)
