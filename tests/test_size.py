@@ -10,8 +10,9 @@ from count_code import count_module, count_rooms
 
 # Raised: from 52,000 lines for instruments, fees and readers of markets other than US equities, and from 58,000 for
 # price benchmarks, the parts of the headroom, risk profiles and their frontier, fair verdicts, and places of the live
-# router that go down; from 60,000 for venues of others: quote sources, limits of sessions, reconciliation, conformance.
-LIMITS = {"files": 285, "lines": 61_500, "public": 930, "constants": 500}
+# router that go down; from 60,000 for venues of others: quote sources, limits of sessions, reconciliation, conformance;
+# from 61,500 lines and 930 names for exchanges of ccxt and paper trading.
+LIMITS = {"files": 285, "lines": 62_500, "public": 960, "constants": 500}
 
 
 def test_the_source_stays_below_its_limits() -> None:
