@@ -1,20 +1,21 @@
 """How often the verdicts of a study are wrong or change with the seed.
 
-*Worse than the rule*: studies of synthetic days, one per seed, with the default candidates. A recommended router is
-played, from an untrained state, on days that no study has seen: first on training days, then on 40 days on which its
-objective is compared with that of the benchmark rule.
+*Worse than the rule*: studies of synthetic days with the default candidates. Each draws its days from the same pool and
+has its own arrival times and its own luck in dark pools. A recommended router is played, from an untrained state, on
+days that no study has seen: first on training days, then on 40 days on which its objective is compared with that of the
+benchmark rule.
 
 *Placebo*: real tables of orders in which the routers exchange their names at random, by day or by time block, so that
 all have the same expected cost. Every run draws other days for training and testing; no router should be recommended.
 
-*The demo*: its study with other seeds of the market, orders and dark pools.
+*The demo* (``--demo``): its study with other seeds of the market, orders and dark pools.
 """
 
 from __future__ import annotations
 
+import sys
 import tempfile
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -26,23 +27,31 @@ from riskroute.core.text import TextTable
 from riskroute.routers.risk import BALANCED
 from riskroute.simulation.backends import Backend
 from riskroute.study.candidates import CLAIRVOYANT, Candidate
-from riskroute.study.case import StudyCase
+from riskroute.study.case import case_answer
 from riskroute.study.config import BacktestConfig
 from riskroute.study.costs import objective_cost
 from riskroute.study.day_tables import KEY, DayTables
-from riskroute.study.markets import MarketDay
 from riskroute.study.play import PlayCache, play_routers
-from riskroute.study.router_comparison import choose_benchmark, compare_routers, training_excess, training_objectives
+from riskroute.study.router_comparison import (
+    NO_VERDICT,
+    choose_benchmark,
+    compare_routers,
+    training_excess,
+    training_objectives,
+)
 from riskroute.study.static_fit import static_fit_candidate
 from riskroute.study.study import Study
-from timing import leave, print_heading, progress, say, sized, verdict
+from timing import leave, print_heading, progress, quick, say, sized, verdict
 
 MARKETS = sized(("dark", "comparable"), ("dark",))
-SIZES, WAITS = sized((100, 1000), (1000,)), sized((10.0, 60.0), (10.0,))
+CASES = sized(((1000, 10.0), (100, 60.0)), ((1000, 10.0),))
+"""Order sizes and horizons."""
 SEEDS = sized(20, 1)
-TRAIN, TEST, OTHERS = sized((4, 8, 40), (1, 2, 2))
-HOURS = sized("10:30-11:00", "10:30-10:36")
-ORDERS = sized(60, 6)
+TRAIN, TEST, POOL, OTHERS = sized((4, 8, 36, 40), (1, 2, 4, 2))
+"""Training and test days of a study, the days from which they are drawn, and days that no study has seen."""
+HOURS = sized("10:30-10:45", "10:30-10:36")
+ORDERS, DRAWS = sized((24, 2), (6, 1))
+"""Orders per day, and draws of arrival times among which they are divided."""
 ROUTERS = sized({}, {"routers": ["static+sweep"]})
 """Default: those of a study."""
 RUNS = sized(200, 4)
@@ -63,22 +72,28 @@ class _Cell:
 
 def main() -> None:
     """Print the tables."""
+    if "--demo" in sys.argv[1:]:
+        text, holds = _demos()
+        say(f"{text}: {verdict(holds)}")
+        sys.exit(not holds)
     print_heading("Verdicts", ["riskroute", "numpy", "numba", "polars"])
-    say(f"{TRAIN} training and {TEST} test days, {HOURS}, {ORDERS} orders a day, risk profile {BALANCED.name}")
+    drawn = f"{TRAIN} training and {TEST} test days of {POOL}, {HOURS}"
+    say(f"{drawn}, {ORDERS} orders a day in {DRAWS} draws of arrival times, risk profile {BALANCED.name}")
     say("")
     rows, worse, studies, placebos, runs = [], 0, 0, Counter[str](), 0
     with tempfile.TemporaryDirectory() as folder:
         for market in MARKETS:
-            others = _OtherDays(market, Path(folder))
-            cells = _recommendations(market, others, Path(folder))
-            for (size, wait), cell in cells.items():
+            days = _Days(market, Path(folder))
+            for size, wait in CASES:
+                cell = days.recommendations(size, wait)
                 said = ", ".join(f"{name} {count}" for name, count in cell.uses.most_common())
                 rows.append([market, f"{size:,.0f}", f"{wait:g}", str(cell.uses.total()), said, str(cell.worse)])
                 worse, studies = worse + cell.worse, studies + cell.uses.total()
-            size, wait = next(iter(cells))
-            for layout in ("days", "blocks"):
-                placebos[layout] += _placebos(others.tables(size, wait), wait, layout)
-            runs += RUNS
+                played = days.tables(size, wait)
+                for layout in ("days", "blocks"):
+                    placebos[layout] += _placebos(played, wait, layout)
+                    progress(f"{market} {size} {wait:g} s, placebos so far: {dict(placebos)}")
+                runs += RUNS // len(CASES)
     say(TextTable(["market", "shares", "seconds", "studies", "verdicts", "worse than the rule"], rows).plain())
     say("")
     checks = {
@@ -88,94 +103,78 @@ def main() -> None:
     for layout, count in placebos.items():
         text = f"placebo, resampled by {layout}: a router is recommended in {count} of {runs} runs"
         checks[f"{text}, target at most {MOST:.0%}"] = count <= MOST * runs
-    uses = _demos()
-    said = ", ".join(f"{name} {count}" for name, count in uses.most_common())
-    text = f"the demo's verdict with {DEMOS} seeds: {said}; target the same with {LEAST:.0%} of the seeds"
-    checks[text] = uses.most_common(1)[0][1] >= LEAST * DEMOS
+    if quick():
+        text, holds = _demos()
+        checks[text] = holds
     for text, holds in checks.items():
         say(f"{text}: {verdict(holds)}")
     leave([], checks.values())
 
 
-def _study(market: str, seed: int, days: int) -> Study:
-    return Study(
-        market=market,
-        quantities=SIZES,
-        horizons=WAITS,
-        days=days,
-        train=TRAIN,
-        hours=HOURS,
-        block_minutes=2.0,
-        orders=ORDERS,
-        surface_orders=0,
-        frontier=False,
-        seed=seed,
-        **ROUTERS,
-    )
-
-
-class _OtherDays:
-    """Days of a market that no study has seen, and the objectives of routers on them after as many training days."""
+class _Days:
+    """Days of a market: those from which studies draw theirs, and days that no study has seen."""
 
     def __init__(self, market: str, folder: Path) -> None:
-        self.study = _study(market, 10**6, TRAIN + OTHERS)
-        self.days, self.cache = self.study.days(kept=folder, backend=BACKEND), PlayCache(folder / "played")
-        self._objectives: dict[str, float] = {}
+        self.market, self.cache = market, PlayCache(folder / "played")
+        study = Study(market=market, days=POOL + TRAIN + OTHERS, hours=HOURS)
+        days = study.days(kept=folder, backend=BACKEND)
+        self.own, self.others = days[:POOL], days[POOL:]
 
-    def config(self, size: float, wait: float) -> BacktestConfig:
-        """Return the backtest of one size and horizon."""
-        return self.study.config.backtest(size, wait)
+    def config(self, size: float, wait: float, seed: int = 10**6) -> BacktestConfig:
+        """Return the backtest of a study of one size and horizon."""
+        study = Study(
+            market=self.market,
+            quantities=size,
+            horizons=wait,
+            train=TRAIN,
+            hours=HOURS,
+            block_minutes=2.0,
+            orders=ORDERS,
+            seeds=DRAWS,
+            seed=seed,
+            **ROUTERS,
+        )
+        return study.config.backtest(size, wait)
 
-    def objective(self, candidate: Candidate, size: float, wait: float) -> float:
-        """Return the objective of a router."""
-        key = f"{candidate.label} {candidate.parameters} {size} {wait}"
-        if key not in self._objectives:
-            config = self.config(size, wait)
-            orders = play_routers([candidate], self.days, config, backend=BACKEND, cache=self.cache).orders
-            self._objectives[key] = objective_cost(orders.filter("judged"), config.risk.kappa)
-        return self._objectives[key]
+    def recommendations(self, size: float, wait: float) -> _Cell:
+        """Return the verdicts of all studies of one size and horizon."""
+        cell, known, everywhere = _Cell(), dict[str, float](), self.config(size, wait)
+
+        def objective(candidate: Candidate) -> float:
+            """Return the objective of a router on the other days."""
+            key = f"{candidate.label} {candidate.parameters}"
+            if key not in known:
+                orders = play_routers([candidate], self.others, everywhere, backend=BACKEND, cache=self.cache).orders
+                known[key] = objective_cost(orders.filter("judged"), BALANCED.kappa)
+            return known[key]
+
+        for seed in range(SEEDS):
+            drawn = np.sort(np.random.default_rng(seed).permutation(POOL)[: TRAIN + TEST])
+            config = self.config(size, wait, 100 * seed)
+            days = [self.own[k] for k in drawn]
+            found = case_answer(self.market, days, config, backend=BACKEND, cache=self.cache)
+            rule, candidates = found.result.comparison.bar, {one.label: one for one in found.result.candidates}
+            cell.uses["not enough data" if found.reason in NO_VERDICT else found.use] += 1
+            gap = objective(candidates[found.use]) - objective(candidates[rule])
+            cell.worse += gap > 0
+            progress(f"{self.market} {size} {wait:g} s, seed {seed}: {found.use} ({found.reason}), {gap:+.3f} bps")
+        return cell
 
     def tables(self, size: float, wait: float) -> DayTables:
-        """Return the tables of the usual routers."""
+        """Return the tables of the usual routers on the other days."""
         config = self.config(size, wait)
         names = ["sweep", "dark-first+post+sweep", "spray", "primary", *config.routers]
-        if self.days[0].pools:
+        if self.others[0].pools:
             names += ["dark-first+sweep", "rest-even+sweep"]
         candidates = [
-            static_fit_candidate(name, self.days, config, backend=BACKEND, cache=self.cache)
+            static_fit_candidate(name, self.others, config, backend=BACKEND, cache=self.cache)
             for name in dict.fromkeys(names)
         ]
-        return play_routers(candidates, self.days, config, backend=BACKEND, cache=self.cache)
+        return play_routers(candidates, self.others, config, backend=BACKEND, cache=self.cache)
 
 
-def _recommendations(market: str, others: _OtherDays, folder: Path) -> dict[tuple[float, float], _Cell]:
-    """Return the verdicts of all studies of a market by size and horizon."""
-    cells = {(float(size), wait): _Cell() for size in SIZES for wait in WAITS}
-    for seed in range(SEEDS):
-        with tempfile.TemporaryDirectory(dir=folder) as kept:
-            study = _study(market, 100 * seed, TRAIN + TEST)
-            days = study.days(kept=kept, backend=BACKEND)
-            for case in study.play(days, kept=kept, backend=BACKEND).cases:
-                cell = cells[case.quantity, case.horizon]
-                cell.uses[case.use if case.verdict else "not enough data"] += 1
-                if case.verdict and case.use != case.comparison.bar:
-                    gap = _gap(case, study, days, others, PlayCache(Path(kept)))
-                    cell.worse += gap > 0
-                    progress(f"{market} {case.quantity} {case.horizon:g} s, seed {seed}: {case.use} {gap:+.3f} bps")
-    return cells
-
-
-def _gap(case: StudyCase, study: Study, days: Sequence[MarketDay], others: _OtherDays, cache: PlayCache) -> float:
-    """Return the objective of the recommended router minus that of the rule on the other days."""
-    asked = study.config.backtest(case.quantity, case.horizon)
-    router = static_fit_candidate(case.use, days, asked, backend=BACKEND, cache=cache)
-    rule = Candidate(case.comparison.bar, case.comparison.bar)
-    both = (others.objective(one, case.quantity, case.horizon) for one in (router, rule))
-    return next(both) - next(both)
-
-
-def _demos() -> Counter[str]:
-    """Return the verdicts of the demo's study by router, over several seeds."""
+def _demos() -> tuple[str, bool]:
+    """Return the verdicts of the demo's study over several seeds in words, and whether enough of them are the same."""
     uses = Counter[str]()
     few = sized({}, {"days": 2, "train": None, "hours": HOURS, "orders": ORDERS, **ROUTERS})
     for seed in range(DEMOS):
@@ -185,12 +184,15 @@ def _demos() -> Counter[str]:
             (case,) = study.play(days, kept=kept, backend=BACKEND).cases
         uses[case.use if case.verdict else "not enough data"] += 1
         progress(f"demo, seed {100 * seed}: {case.chosen}, {case.use}, {case.reason}")
-    return uses
+    said = ", ".join(f"{name} {count}" for name, count in uses.most_common())
+    text = f"the demo's verdict with {DEMOS} seeds: {said}; target the same with {LEAST:.0%} of the seeds"
+    return text, uses.most_common(1)[0][1] >= LEAST * DEMOS
 
 
 def _placebos(played: DayTables, wait: float, layout: str) -> int:
     """Return in how many placebo runs a router was recommended."""
-    return sum(_placebo(played, wait, layout, np.random.default_rng([7, run])) for run in range(RUNS))
+    rngs = (np.random.default_rng([7, run]) for run in range(RUNS // len(CASES)))
+    return sum(_placebo(played, wait, layout, rng) for rng in rngs)
 
 
 def _placebo(played: DayTables, wait: float, layout: str, rng: np.random.Generator) -> bool:

@@ -468,11 +468,12 @@ def test_the_key_figures_name_the_price_and_the_saving_that_decides() -> None:
     )
     facts = dict(_verdict_facts(case, BALANCED))
     assert facts["95 % CI"] == "+0.200 to +0.600 bps"
-    assert facts["the same with the charge for risk"] == "-0.100 bps (95 % CI -0.180 to -0.020 bps)"
-    assert facts["its p-value"] == "0.010"
-    assert facts["cost against the VWAP from arrival to the horizon, contextual"] == "1.60 bps"
+    charged = facts["saving with the charge for risk"]
+    assert charged == "-0.100 bps (95 % CI -0.180 to -0.020; p-value 0.010)"
+    assert facts["price benchmark"] == "VWAP from arrival to the horizon"
+    assert (facts["cost, contextual"], facts["cost, sweep"]) == ("1.60 bps", "2.00 bps")
     plain = dataclasses.replace(case, comparison=CASES["beats"])
-    assert "its p-value" not in dict(_verdict_facts(plain, BALANCED))
+    assert "saving with the charge for risk" not in dict(_verdict_facts(plain, BALANCED))
     assert "Against the VWAP from arrival to the horizon, contextual cost 1.60 bps" in case_verdict(case, StudyConfig())
 
 

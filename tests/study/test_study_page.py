@@ -16,7 +16,7 @@ import pytest
 from pages import as_phone, known_numbers, opened, unknown_numbers
 from riskroute.core.errors import InputError
 from riskroute.core.validation import LONGEST_VENUE
-from riskroute.study.page import _LIMITATIONS, Page, _study_page, write_study_page
+from riskroute.study.page import _LIMITATIONS, Page, _frontier_section, _study_page, write_study_page
 from riskroute.study.result import StudyResult
 from riskroute.study.svg import _WIDTH, ChartCurve, ChartDot, _Scale, bar_chart, curve_chart, dot_chart
 
@@ -79,8 +79,15 @@ def test_every_section_is_there(page: Path, content: Page, study_result: StudyRe
         *("Sensitivity to dark-pool assumptions", "Stress tests", "Routing table"),
     ]
     text = " ".join(Words(page.read_text()).texts)
-    assert " ".join((part.headline, part.answer)) == study_result.answer
-    for words in (part.headline, part.answer, *_LIMITATIONS, "Days played: LUMO 2019-03-04", "Reproduction"):
+    assert " ".join((part.headline, part.answer, *part.points)) == study_result.answer
+    for words in (
+        part.headline,
+        part.answer,
+        *part.points,
+        *_LIMITATIONS,
+        "Days played: LUMO 2019-03-04",
+        "Reproduction",
+    ):
         assert words in text
     program = (
         "rr.Study(quantities=(2500,), horizons=(10.0,), risk='cheapest', routers=('static', 'contextual'), orders=12, "
@@ -205,6 +212,7 @@ def test_a_page_of_many_cases_stays_below_two_megabytes(study_result: StudyResul
         "Routing table",
     ]
     assert content.parts[12].answer == content.parts[0].answer
+    assert content.parts[12].points == content.parts[0].points
 
 
 def test_the_command_is_shown_if_there_was_one(study_result: StudyResult, tmp_path: Path) -> None:
@@ -366,3 +374,26 @@ def test_the_page_fits_on_paper(browser: Any) -> None:
         browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
         browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
     assert (wide <= 703, cut) == (True, 0)
+
+
+def test_the_frontier_leaves_out_what_would_squeeze_it(study_result: StudyResult) -> None:
+    """A router that costs far more than the line, the rule and the efficient routers is named instead of drawn."""
+    (case,) = study_result.cases
+    assert case.frontier is not None
+    assert case.frontier.line
+    points = case.frontier.points
+    costs = [one.cost_bps for one in points if one.risk or one.efficient or one.router == case.comparison.bar]
+    ends = 2 * max(costs) - min(costs)
+    far = dataclasses.replace(points[-1], router="far", risk="", efficient=False, cost_bps=ends + 0.01)
+    near = dataclasses.replace(far, router="near", cost_bps=ends - 0.01)
+    kept = tuple(one for one in points if one.cost_bps <= ends)
+    frontier = dataclasses.replace(case.frontier, points=(*kept, near, far))
+    section = _frontier_section(case, frontier, study_result.config.risk)
+    assert section.texts[0].endswith(f"Beyond the chart: far ({far.cost_bps:.2f} bps).")
+    assert "far: expected cost" not in section.charts[0][1]
+    assert "near: expected cost" in section.charts[0][1]
+    assert [row[0] for row in section.tables[0][1].rows[-2:]] == ["near", "far"]
+    assert (
+        "Beyond"
+        not in _frontier_section(case, dataclasses.replace(frontier, points=kept), study_result.config.risk).texts[0]
+    )

@@ -372,7 +372,7 @@ def play_case(
         finished(task.candidate.label)
 
     asked = config.backtest(size, horizon)
-    answer = partial(_answer, config.market, days, backend=backend, cache=cache, finished=finished)
+    answer = partial(case_answer, config.market, days, backend=backend, cache=cache, finished=finished)
     own = answer(asked)
     result, chosen, reason, use = own.result, own.chosen, own.reason, own.use
     found, orders = result.comparison, result.tables.orders
@@ -439,7 +439,7 @@ def play_case(
 
 
 @dataclass(frozen=True)
-class _Answer:
+class CaseAnswer:
     """The plays under one risk profile, the router chosen on the training days, and the reason of the verdict.
 
     ``objectives`` and ``excess`` are those of the training days, in basis points; see `StudyCase`.
@@ -457,15 +457,15 @@ class _Answer:
         return self.chosen if self.reason == "beats" else self.result.comparison.bar
 
 
-def _answer(
+def case_answer(
     market: str,
     days: Sequence[MarketDay],
     config: BacktestConfig,
     *,
     backend: Backend | None,
     cache: PlayCache,
-    finished: Callable[[str], None],
-) -> _Answer:
+    finished: Callable[[str], None] = lambda label: None,
+) -> CaseAnswer:
     """Fit and play the candidates, choose one on the training days, and judge it on the test days."""
     names = candidate_names(config.routers, pools=bool(days[0].pools), horizon=config.horizon, train=config.train)
     candidates = []
@@ -488,12 +488,12 @@ def _answer(
     objectives = training_objectives(training, config.risk.kappa)
     excess = training_excess(training, bar)
     chosen = config.risk.best(objectives, excess, bar)
-    return _Answer(result, objectives, excess, chosen, result.comparison.choice_reason(chosen))
+    return CaseAnswer(result, objectives, excess, chosen, result.comparison.choice_reason(chosen))
 
 
 def _frontier(
-    own: _Answer,
-    others: Mapping[RiskProfile, _Answer],
+    own: CaseAnswer,
+    others: Mapping[RiskProfile, CaseAnswer],
     days: Sequence[MarketDay],
     config: BacktestConfig,
     *,

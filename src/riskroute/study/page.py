@@ -21,6 +21,7 @@ from riskroute.core.text import (
     natural_text,
     p_text,
     rounds_to_zero,
+    words_list,
 )
 from riskroute.core.validation import instance_of
 from riskroute.market.clock import zone_label
@@ -53,7 +54,7 @@ from riskroute.study.svg import (
     grid_chart,
     svg_book_chart,
 )
-from riskroute.study.verdict import case_verdict
+from riskroute.study.verdict import case_details, case_opening
 
 PAGE = "study.html"
 
@@ -85,13 +86,14 @@ class PageSection:
 
 @dataclass(frozen=True)
 class PagePart:
-    """One answer: headline, explanation, facts and supporting sections."""
+    """One answer: headline, explanation, facts, details and supporting sections."""
 
     title: str
     headline: str
     sections: tuple[PageSection, ...]
     answer: str = ""
     facts: tuple[tuple[str, str], ...] = ()
+    points: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -141,6 +143,7 @@ class Page:
         lines = [f"# {in_markdown(self.title)}", in_markdown(self.subtitle)]
         for part in self.parts:
             lines += [f"## {in_markdown(part.title)}", f"**{in_markdown(part.headline)}**", in_markdown(part.answer)]
+            lines += ["\n".join(f"- {in_markdown(point)}" for point in part.points)]
             for section in part.sections:
                 lines += _markdown(section, "###")
         for section in self.sections:
@@ -205,7 +208,7 @@ def _study_page(result: StudyResult, *, command: str = "") -> Page:
 
 def _part(case: StudyCase, result: StudyResult, *, pooled: bool, brief: bool) -> PagePart:
     time = f"{case.horizon:g} seconds" if case.horizon else "immediate"
-    text = case_verdict(case, result.config, pooled=pooled, synthetic=result.synthetic)
+    text = case_opening(case, result.config, pooled=pooled, synthetic=result.synthetic)
     headline, stop, answer = text.partition(". ")
     name = case.symbol or ("All symbols" if pooled else "")
     title = f"{name}, {case.size}, {time}" if name else f"{case.size}, {time}"
@@ -219,6 +222,7 @@ def _part(case: StudyCase, result: StudyResult, *, pooled: bool, brief: bool) ->
         tuple(_sections(shown, result.config.risk)),
         answer,
         _verdict_facts(case, result.config.risk),
+        tuple(case_details(case, result.config, pooled=pooled)),
     )
 
 
@@ -248,12 +252,10 @@ def _verdict_facts(case: StudyCase, risk: RiskProfile) -> tuple[tuple[str, str],
             facts.append(("saving per 1,000 orders", f"{money_text(many.mean, currency)}{ends}"))
         if saving.p_value is not None:
             facts.append(("p-value", p_text(saving.p_value)))
-        facts += _charged_facts(found, case.chosen)
+        facts += _charged_fact(found, case.chosen)
     names = dict.fromkeys((case.chosen, found.bar))
-    price = PRICE_BENCHMARKS[found.benchmark]
-    facts += [
-        (f"cost against the {price}, {name}", f"{fixed_text(found.routers[name].cost_bps)} bps") for name in names
-    ]
+    facts.append(("price benchmark", PRICE_BENCHMARKS[found.benchmark]))
+    facts += [(f"cost, {name}", f"{fixed_text(found.routers[name].cost_bps)} bps") for name in names]
     facts += [(f"expected shortfall 5 %, {name}", f"{fixed_text(found.routers[name].es95_bps)} bps") for name in names]
     facts.append(("saving of perfect foresight", f"{fixed_text(case.headroom_bps, 3)} bps"))
     facts.append(("volume at estimated prices", f"{case.estimated_share:.1%}"))
@@ -268,16 +270,16 @@ def _verdict_facts(case: StudyCase, risk: RiskProfile) -> tuple[tuple[str, str],
     return tuple(facts)
 
 
-def _charged_facts(found: RouterComparison, router: str) -> list[tuple[str, str]]:
+def _charged_fact(found: RouterComparison, router: str) -> list[tuple[str, str]]:
     """Return the saving by which a router is judged, where the charge for risk makes it another one."""
     cost, pair = found.routers[router].paired, found.routers[router].paired_objective
     if cost is None or pair is None or pair.low is None or pair.high is None or pair.p_value is None:
         return []
     if abs(pair.difference_bps - cost.difference_bps) < ROUNDING:
         return []
-    interval = interval_text(0.0 - pair.high, 0.0 - pair.low)
-    saving = f"{fixed_text(0.0 - pair.difference_bps, 3, signed=True)} bps (95 % CI {interval} bps)"
-    return [("the same with the charge for risk", saving), ("its p-value", p_text(pair.p_value))]
+    saving = f"{fixed_text(0.0 - pair.difference_bps, 3, signed=True)} bps"
+    interval = f"95 % CI {interval_text(0.0 - pair.high, 0.0 - pair.low)}; p-value {p_text(pair.p_value)}"
+    return [("saving with the charge for risk", f"{saving} ({interval})")]
 
 
 def _sections(case: StudyCase, risk: RiskProfile) -> list[PageSection]:
@@ -378,6 +380,11 @@ def _sections(case: StudyCase, risk: RiskProfile) -> list[PageSection]:
 def _frontier_section(case: StudyCase, frontier: CaseFrontier, risk: RiskProfile) -> PageSection:
     """Return the chart of cost against tail, its table, and the answers by risk profile."""
     joined, others = list(frontier.line), [one for one in frontier.points if not one.risk]
+    # routers that cost much more would squeeze the others into a corner
+    named = (case.comparison.bar, case.use)
+    costs = [one.cost_bps for one in frontier.points if one.risk or one.efficient or one.router in named]
+    beyond = [one for one in others if one.cost_bps > 2 * max(costs) - min(costs)]
+    others = [one for one in others if one not in beyond]
     own = case.use, risk.name
     points = [
         ChartPoint(
@@ -392,6 +399,8 @@ def _frontier_section(case: StudyCase, frontier: CaseFrontier, risk: RiskProfile
     text = "A risk profile trades mean cost against risk: the lower left is best."
     if joined:
         text += f" The line joins {joined[0].router} under several profiles."
+    if beyond:
+        text += f" Beyond the chart: {words_list([f'{one.name} ({fixed_text(one.cost_bps)} bps)' for one in beyond])}."
     return PageSection(
         "Risk frontier",
         (text,),

@@ -261,7 +261,8 @@ def frontier_chart(title: str, x_axis: str, y_axis: str, points: Sequence[ChartP
     The names stand in a column on the right, in the order of the points' heights, and a thin line leads to each.
     """
     size, row, gap = 10.5, 15.0, 16.0
-    column = _WIDTH - min(max(_text_width(one.name) for one in points) * size / 12 + 4, 160.0)
+    widths = [_text_width(one.name) * (1.1 if one.role in ("chosen", "rule") else 1.0) for one in points]  # bold: wider
+    column = _WIDTH - min(max(widths) * size / 12 + 4, 170.0)
     top, left, right = 26.0, 40.0, column - gap
     bottom = top + max(1.3 * row * len(points), 170.0)
     x_scale = _Scale([one.x for one in points], left + 4, right - 4, most=3)

@@ -140,16 +140,22 @@ def case_opening(case: StudyCase, config: StudyConfig, *, pooled: bool = False, 
 
 
 def case_verdict(case: StudyCase, config: StudyConfig, *, pooled: bool = False, synthetic: bool = False) -> str:
-    """Return the verdict for one symbol, size and deadline; for pooled symbols, its opening sentences."""
-    parts = [case_opening(case, config, pooled=pooled, synthetic=synthetic)]
+    """Return the verdict for one symbol, size and deadline: its opening and its details."""
+    opening = case_opening(case, config, pooled=pooled, synthetic=synthetic)
+    return " ".join([opening, *case_details(case, config, pooled=pooled)])
+
+
+def case_details(case: StudyCase, config: StudyConfig, *, pooled: bool = False) -> list[str]:
+    """Return what follows the opening of a verdict, point by point; for pooled symbols, only its first points."""
+    parts = []
     if not case.comparison.resting:
         parts.append(_NO_LIMIT_ORDERS)
     if case.reason == "estimated":
-        return " ".join(parts)
+        return parts
     if overlooked := _not_chosen(case):
         parts.append(overlooked)
     if pooled:
-        return " ".join(parts)
+        return parts
     if case.estimated_share > 0:
         much = f"{case.estimated_share:.1%}" if case.estimated_share >= 0.0005 else "Less than 0.1%"
         parts.append(f"{much} of the volume is beyond the recorded depth and priced by an estimate.")
@@ -168,8 +174,7 @@ def case_verdict(case: StudyCase, config: StudyConfig, *, pooled: bool = False, 
     if case.reason != "no headroom":
         headroom = fixed_text(case.headroom_bps)
         parts.append(f"Perfect foresight would have saved {headroom} bps per order against {case.comparison.bar}.")
-    parts.append(_assumptions(case, config))
-    return " ".join(parts)
+    return [*parts, _assumptions(case, config)]
 
 
 def _verdict(case: StudyCase) -> str:
