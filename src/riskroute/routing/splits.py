@@ -107,7 +107,7 @@ def list_splits(shares: int, slots: int) -> Integers:
             f"too many splits to list (limit {limit:,}): "
             f"{count_text(count)} for {shares} shares over {slots} slots; use Allocations"
         )
-    # Each partial split branches into all amounts that its next slot can take of the remainder.
+    # Each partial split branches into one split per amount of the remainder that the next slot can take.
     splits = np.zeros((1, 0), dtype=np.int64)
     left = np.array([shares], dtype=np.int64)
     for _ in range(slots - 1):

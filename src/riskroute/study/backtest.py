@@ -52,7 +52,7 @@ from riskroute.study.verdict import backtest_verdict, footprint_verdict
 
 
 def _router_details(costs: Sequence[RouterCosts], quantity: str) -> TextTable:
-    """Return one row per measure and one column per router; ``quantity`` is what the orders count."""
+    """Return one row per measure and one column per router; ``quantity`` is the unit of order sizes."""
     rows = []
     for item in dataclasses.fields(RouterCosts):
         if measure := item.metadata:

@@ -35,7 +35,7 @@ _TARDIS = {
     "ask_px_{}": "asks[{}].price",
     "ask_sz_{}": "asks[{}].amount",
 }
-# All our names in their order, with one level more than is kept, to detect that a table has more.
+# All our names in order, with one level more than is kept, to detect tables with more levels.
 _ORDER = {name: k for k, name in enumerate(dict.fromkeys([*_ALIASES, *level_columns(MOST_LEVELS + 1)]))}
 # Units of Unix times, in nanoseconds. They differ by factors of a thousand, so a count is a plausible date in one only.
 UNITS = {"s": 10**9, "ms": 10**6, "us": 1000, "ns": 1}
