@@ -50,7 +50,7 @@ def test_the_page_names_its_command_its_files_and_its_seeds(script: ModuleType) 
     command = re.search(r"^make real-data DATA=(\S+)$", PAGE, re.M)
     assert command is not None
     assert ROOT / command[1] / "x" == ROOT / ".." / "shared" / "data" / "x"
-    asked = ["make", "--dry-run", "real-data", f"DATA={command[1]}"]
+    asked = ["make", "--no-print-directory", "--dry-run", "real-data", f"DATA={command[1]}"]
     done = subprocess.run(asked, capture_output=True, text=True, cwd=ROOT, check=True)
     assert done.stdout.splitlines()[-1].endswith(f"python docs/real_data.py {command[1]}")
     assert len(script.SEEDS) == 3

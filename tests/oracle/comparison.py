@@ -109,7 +109,7 @@ def disagreements(
 ) -> list[str]:
     """Compare every order with the oracle, in units of the instrument; returns what differs, one line per order."""
     found = []
-    stated = {(row["router"], row["number"]): row for row in
+    stated = {_key(row): row for row in
               order_benchmark_costs(tables.orders, tables.fills).iter_rows(named=True)}  # fmt: skip
     prices: dict[Order, dict[str, float | None]] = {}  # the same for all routers
     units, value = 1 / instrument.unit_size, 1 / instrument.value
@@ -120,9 +120,9 @@ def disagreements(
         ),
         fills=tables.fills.with_columns((pl.col("quantity") * units).round()),
     )
-    fills: dict[tuple[str, int], list[dict[str, Any]]] = {}
+    fills: dict[tuple[str, int, int], list[dict[str, Any]]] = {}
     for fill in tables.fills.iter_rows(named=True):
-        fills.setdefault((fill["router"], fill["number"]), []).append(fill)
+        fills.setdefault(_key(fill), []).append(fill)
     for row in tables.orders.filter(pl.col("router").is_in([*ROUTERS, Post.name])).iter_rows(named=True):
         order = Order(row["time"], row["sign"], row["quantity"], row["horizon"])
         wrong = _within_hours(order, given, zone)
@@ -132,11 +132,16 @@ def disagreements(
         else:
             if order not in prices:
                 prices[order] = benchmarks(market, order)
-            key = row["router"], row["number"]
+            key = _key(row)
             wrong += _costs(row, fills[key], market, order, 1e4 / (order.shares * mid), stated[key], prices[order])
         if wrong:
             found.append(f"{row['router']} {order}: {'; '.join(wrong)}")
     return found
+
+
+def _key(row: Mapping[str, Any]) -> tuple[str, int, int]:
+    """Return the key of an order or a fill on one day; every seed numbers its own orders."""
+    return row["router"], row["seed"], row["number"]
 
 
 def _costs(
