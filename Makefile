@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check -q
 ROOMS  := $(patsubst src/riskroute/%/__init__.py,%,$(wildcard src/riskroute/*/__init__.py))
 
-BENCHMARKS := cold_start design allocations runner reproduction market queues fuzz_market peers backtest live_log live halt
+BENCHMARKS := cold_start design allocations runner reproduction market queues fuzz_market peers backtest live_log live halt quotes
 EVIDENCE   := evidence against_thompson variants slopes in_reach guarantee split_study
 ROUTERS    := headroom routers contextual literature verdicts
 SEARCHES   := closest

@@ -152,6 +152,38 @@ def test_the_panel_of_the_service_has_units_and_learning_that_lags_is_an_alert(
     assert errors(browser) == []
 
 
+def test_places_that_are_down_and_accounts_that_differ_are_alerts(served: ServedRouter, browser: Any) -> None:
+    state = served.ask("GET", "/state", "read")[1]
+    assert set(state["connections"]) == {"A", "B", "P"}
+    state["connections"]["A"] |= {
+        "down": "send failed: <b>cut</b>",
+        "session": "exchange",
+        "gaps": 2,
+        "budget": {"left": 3, "most": 10, "second": 5},
+        "answers": {"count": 9, "mean": 0.0123, "within": 0.05},
+        "foreign": 4,
+        "differences": ["A has our order X, which the log does not know"],
+        "moved": {"what": "7 BTC, -70 USD", "at": 1794850000000000000},
+    }
+    show = """
+        import('/static/panels.js').then((panels) => {
+            panels.showState(arguments[0]);
+            arguments[1](['places', 'alerts'].map((name) => document.getElementById(name).innerText));
+        })"""
+    places, alerts = (one.replace("\u00a0", " ") for one in browser.execute_async_script(show, state))
+    for words in ("down", "2 gaps", "3 of 10 (exchange)", "12 ms; 99 % within 50 ms", "1 difference; 4 foreign orders"):
+        assert words in places
+    assert "A is down: send failed: <b>cut</b>" in alerts
+    assert "A has other orders than the log: A has our order X, which the log does not know" in alerts
+    assert "7 BTC, -70 USD that no fill explains." in alerts
+    with narrow(browser, 360):
+        assert browser.execute_script("return document.documentElement.scrollWidth") == 360
+    browser.refresh()
+    eventually(lambda: browser.find_element("id", "main").is_displayed())
+    eventually(lambda: "agrees" in text(browser, "places"))
+    assert errors(browser) == []
+
+
 def test_the_token_is_in_no_address_and_a_reload_keeps_it(browser: Any) -> None:
     browser.refresh()
     eventually(lambda: browser.find_element("id", "main").is_displayed())

@@ -51,10 +51,13 @@ def order(key: str) -> dict[str, Any]:
 
 
 @contextmanager
-def fed(folder: Path, store: MemoryStore, **log: Any) -> Iterator[tuple[Feed, Running]]:
-    config = service_config(folder, router={"name": "sweep"}, log={"path": str(folder / "live.sqlite"), **log})
+def fed(
+    folder: Path, store: MemoryStore, config: dict[str, Any] | None = None, **log: Any
+) -> Iterator[tuple[Feed, Running]]:
+    log = {"path": str(folder / "live.sqlite"), **log}
+    made = service_config(folder, router={"name": "sweep"}, log=log, **(config or {}))
     feed = Feed()
-    service = Service(config, log=MemoryLog(store), sources=[feed])
+    service = Service(made, log=MemoryLog(store), sources=[feed])
     with served(service) as client:
         yield feed, Running(service, client, store)
     assert feed.closed
@@ -128,6 +131,38 @@ def test_books_and_gaps_of_a_source_are_logged_if_the_configuration_says_so(tmp_
     first, second = quoted(store)
     assert [(quote.venue, quote.taker) for quote in first.quotes] == [("A", 3_000_000), ("B", 3_000_000)]
     assert [(quote.venue, quote.bids, quote.asks) for quote in second.quotes] == [("B", (), ())]
+
+
+def test_the_state_and_the_metrics_say_which_places_are_up_and_how_old_their_books_are(tmp_path: Path) -> None:
+    limited = {"latency_ms": 0.0, "orders_per_second": 5, "burst": 10}
+    more: dict[str, Any] = {"venues": {"A": limited, "B": {"latency_ms": 0.0}}, "pools": {}}
+    with fed(tmp_path, MemoryStore(), config=more) as (feed, up):
+        feed.sink.put("DEMO", [book("A", at=time.time_ns() - NANO), book("B")])
+        feed.sink.put("OTHER", [book("B")])
+        feed.sink.gap("B", "OTHER", "cut")
+        assert up.client.post("/orders", json=order("one")).status_code == 200
+        up.client.settled("one")
+        up.service.engine.sink("B").down("maintenance")
+        end = time.monotonic() + 20
+        while len(up.service.engine.reconciliation.checked) < 2 or not up.service.engine.state.down:
+            assert time.monotonic() < end
+            time.sleep(0.01)
+        found = up.client.get("/state").json()["connections"]
+        lines = up.client.get("/metrics").text.splitlines()
+    values = {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines if line[0] != "#")}
+    assert (found["A"]["down"], found["B"]["down"], found["B"]["gaps"]) == ("", "maintenance", 1)
+    assert found["A"]["book"] < found["B"]["book"]
+    assert found["A"]["budget"]["most"] == 10
+    assert found["A"]["budget"]["left"] < 10
+    assert found["B"]["budget"] is None
+    assert found["A"]["answers"]["count"] == 1
+    assert (found["A"]["differences"], found["A"]["moved"], found["A"]["foreign"]) == ([], None, 0)
+    assert (values['riskroute_place_up{place="A"}'], values['riskroute_place_up{place="B"}']) == (1, 0)
+    assert values['riskroute_book_age_seconds{place="A"}'] > 1
+    assert 0 < values['riskroute_session_messages{session="A"}'] <= 10
+    assert values['riskroute_answer_seconds_count{place="A"}'] == 1
+    assert values['riskroute_reconciled_age_seconds{place="A"}'] >= 0
+    assert values['riskroute_differences{place="A"}'] == 0
 
 
 def test_a_gateway_must_be_of_a_configured_place(tmp_path: Path) -> None:

@@ -29,6 +29,8 @@ MUTANTS = (
     "lose_timers_in_a_restart",
     "wait_for_a_stopped_worker_for_ever",
     "record_the_head_ahead_of_the_log",
+    "decide_for_places_that_are_down",
+    "raise_places_without_an_event",
 )
 
 
@@ -56,7 +58,17 @@ def test_every_guarantee_holds_under_the_faults_of_some_seeds(survived: Callable
     lines, _ = played("--seeds", str(SEEDS))
     assert [line["broken"] for line in lines] == [""] * SEEDS
     kinds = {kind for line in lines for kind in line["survived"]}
-    assert {"kill", "power cut", "silent venue", "bust", "pause", "full disk", "halt", "refit given up"} <= kinds
+    assert {
+        "kill",
+        "power cut",
+        "silent venue",
+        "cut line",
+        "bust",
+        "pause",
+        "full disk",
+        "halt",
+        "refit given up",
+    } <= kinds
     for line in lines:
         for kind, count in line["survived"].items():
             if not kind.startswith("orders "):

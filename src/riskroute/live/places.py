@@ -196,7 +196,7 @@ class Places:
 
     def ours(self, reports: Iterable[ExecutionReport]) -> list[ExecutionReport]:
         """Return the reports of our children, with the ids of these; halt trading or ignore those of foreign orders."""
-        found, state = [], self._ledger.state
+        found, heard, state = [], set[str](), self._ledger.state
         for report in reports:
             child = state.children.get(report.child)
             if child is None:
@@ -206,7 +206,8 @@ class Places:
                 if name != report.child:
                     report = msgspec.structs.replace(report, child=name)
                     child = state.children.get(name)
-            if child is not None and child.status == "sent":
+            if child is not None and child.status == "sent" and report.child not in heard:
+                heard.add(report.child)
                 self.answer_times[report.venue].observe((self._ledger.clock() - child.sent_at) / NANO)
             found.append(report)
         return found

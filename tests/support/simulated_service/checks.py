@@ -20,6 +20,8 @@ from riskroute.live.state.events import (
     AnyEvent,
     HaltedEvent,
     IntendedEvent,
+    PlaceDownEvent,
+    PlaceUpEvent,
     ReportedEvent,
     ResumedEvent,
     SettledEvent,
@@ -54,6 +56,7 @@ class Durable:
         self.reports: set[str] = set()
         self.settled: dict[str, None] = {}
         self.halted = False
+        self.down: set[str] = set()
 
     def take(self, rows: Sequence[LogRow]) -> None:
         """Take rows that have become durable."""
@@ -73,9 +76,13 @@ class Durable:
             if event.order.key in self.accepted:
                 raise BrokenGuaranteeError(f"the order {event.order.key} is in the log twice")
             self.accepted[event.order.key] = event.order, event.decision
-            self.children |= {child.id: child for child in event.children}
+            self._intend(event.children)
         elif isinstance(event, IntendedEvent):
-            self.children |= {child.id: child for child in event.children}
+            self._intend(event.children)
+        elif isinstance(event, PlaceDownEvent):
+            self.down.add(event.place)
+        elif isinstance(event, PlaceUpEvent):
+            self.down.discard(event.place)
         elif isinstance(event, SettledEvent):
             if event.outcome.parent in self.settled:
                 raise BrokenGuaranteeError(f"the order {event.outcome.parent} is learned twice")
@@ -84,6 +91,12 @@ class Durable:
             self.halted = True
         elif isinstance(event, ResumedEvent):
             self.halted = False
+
+    def _intend(self, children: Sequence[ChildOrder]) -> None:
+        for child in children:
+            if child.place in self.down:
+                raise BrokenGuaranteeError(f"the child {child.id} is decided for {child.place}, which is down")
+            self.children[child.id] = child
 
 
 class Checks:

@@ -11,10 +11,11 @@ from riskroute.live.ledger import Ledger, Task, Written
 from riskroute.live.log.group_commit import Batch, GroupCommitRows, commit_rows
 from riskroute.live.log.interface import LogEntry, LogHead, LogLease, log_head_record
 from riskroute.live.log.snapshot_writer import SnapshotWriter
+from riskroute.live.places import Places
 from riskroute.live.state import fold
 from riskroute.live.state.archive import OrderArchive
 from riskroute.live.state.effects import Effect, SendEffect
-from riskroute.live.state.events import ReportedEvent
+from riskroute.live.state.events import PlaceDownEvent, ReportedEvent
 from riskroute.live.state.execution_reports import ExecutionReport
 from riskroute.live.state.trading_state import ChildState, ParentState, TradingState
 from simulated_service.disk import SimulatedLog
@@ -159,6 +160,18 @@ def record_the_head_ahead_of_the_log() -> None:
     SimulatedLog._write = ahead  # type: ignore[method-assign]  # the mistake
 
 
+def decide_for_places_that_are_down() -> None:
+    fold._HANDLERS[PlaceDownEvent] = lambda state, event, effects: None
+
+
+def raise_places_without_an_event() -> None:
+    def silently(self: Places, place: str) -> None:
+        if place in self.connected and not self.unresolved.get(place):
+            self._ledger.state.down.pop(place, None)
+
+    Places._raise_if_resolved = silently  # type: ignore[method-assign]  # the mistake
+
+
 MUTANTS: dict[str, Callable[[], None]] = {
     mistake.__name__: mistake
     for mistake in (
@@ -175,5 +188,7 @@ MUTANTS: dict[str, Callable[[], None]] = {
         lose_timers_in_a_restart,
         wait_for_a_stopped_worker_for_ever,
         record_the_head_ahead_of_the_log,
+        decide_for_places_that_are_down,
+        raise_places_without_an_event,
     )
 }

@@ -98,6 +98,7 @@ _KINDS: dict[str, tuple[float, float, bool]] = {
     "slow disk": (2.0, 6.0, False),
     "failed sync": (2.0, 0.0, False),
     "silent venue": (6.0, 30.0, True),
+    "cut line": (6.0, 30.0, True),
     "bust": (10.0, 0.0, True),
     "halt": (3.0, 0.0, False),
     "halt file": (1.0, 5.0, False),

@@ -228,6 +228,8 @@ class Simulation:
         """Check a child that the service sends."""
         self.say(f"{child.kind} of {child.quantity} for {child.parent} to {child.place}: {child.id}")
         self.checks.on_send(child)
+        if self.service is not None and child.place in self.service.engine.state.down:
+            raise BrokenGuaranteeError(f"the child {child.id} is sent to {child.place}, which is down")
 
     def books(self, symbol: str) -> tuple[VenueQuote, ...]:
         """Return the books of a moment, which move by a cent now and then."""
@@ -587,6 +589,8 @@ class Simulation:
             self.timer.after(NANO, self._calm_after_sync)
         elif kind == "silent venue":
             self.venues[fault.place].fall_silent(fault.seconds)
+        elif kind == "cut line":
+            self.venues[fault.place].cut(fault.seconds, self.rng, "cut")
         elif kind == "bust":
             if not self.venues[fault.place].bust_one(self.rng):
                 return

@@ -1,7 +1,7 @@
 """The venues of the simulation: the project's own simulated venues behind a line that may break.
 
-They outlive the service. Beside their own faults they go silent and come back, bust fills, and start their exec ids
-again every day. What they know is the account that the service's book is compared with.
+They outlive the service. Beside their own faults they go silent and come back, lose their connection, bust fills, and
+start their exec ids again every day. What they know is the account that the service's book is compared with.
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ class Venue(SimulatedVenue):
         self.on_report: Callable[[ExecutionReport], None] = lambda report: None
         self.delivered: list[ExecutionReport] = []  # since the line was opened
         self._last_day = 0
+        self.raises = False  # whether the gateway notices a cut
+        self.cut_lines: set[GatewaySink] = set()
 
     # messages of the service take a while, arrive in sequence, and are lost with the line
 
@@ -102,6 +104,24 @@ class Venue(SimulatedVenue):
                 self._missed.append(report)
         self.delivered = []
 
+    def cut(self, seconds: float, rng: random.Random, why: str) -> None:
+        """Cut the connection of a living service for some seconds: its messages under way are lost, ours come later."""
+        sink = self._sink
+        if sink is None:
+            return
+        self.dropped.add(self.line)  # nothing arrives during the cut
+        self.close()
+        self.raises = rng.random() < 0.5
+        self.cut_lines.add(sink)
+        sink.down(why)
+        self.timer.after(int(seconds * 1e9), self._mend, sink)
+
+    def _mend(self, sink: GatewaySink) -> None:
+        self.cut_lines.discard(sink)
+        if self._sink is None and not getattr(sink, "closed", False):
+            self.line += 1
+            self.connect(sink)
+
     def fall_silent(self, seconds: float) -> None:
         """Neither hear nor say anything for some seconds."""
         self.silent_until = max(self.silent_until, self.timer.now + int(seconds * 1e9))
@@ -138,6 +158,7 @@ class Line:
     def __init__(self, venue: Venue, on_point: Callable[[str], None], on_send: Callable[[ChildOrder], None]) -> None:
         self.venue, self._on_point, self._on_send = venue, on_point, on_send
         self.session = venue.place
+        self.closed = False
         self._said: Any = SimpleQueue()
 
     def connect(self, sink: GatewaySink) -> None:
@@ -177,6 +198,8 @@ class Line:
 
     def send(self, child: ChildOrder) -> None:
         self._on_point("send")
+        if self.venue.raises and self in self.venue.cut_lines:
+            raise ConnectionError("cut")
         self._on_send(child)
         self.venue.send(child)
 
@@ -192,6 +215,7 @@ class Line:
         self.venue.request_account()
 
     def close(self) -> None:
+        self.closed = True
         self.venue.close()
         self._said.put(None)
 
