@@ -18,7 +18,7 @@ from riskroute.live.state.execution_reports import ExecutionReport
 from riskroute.live.state.orders import ChildOrder
 from riskroute.live.state.quotes import VenueQuote
 from riskroute.live.state.trading_state import encode_trading_state
-from riskroute.live.venues.gateway import VenueAccount, wire_id
+from riskroute.live.venues.gateway import VenueAccount, VenueTerms, instrument_venue_terms, wire_id
 from riskroute.live.venues.simulated import Faults, SimulatedVenue, SimulatedVenueMarket
 from riskroute.routers.rules import RestEvenRule
 
@@ -274,6 +274,46 @@ def test_places_of_one_session_share_its_lowest_limit() -> None:
     world.pass_time(2)
     assert len(world.venues["A"].arrivals) + len(world.venues["B"].arrivals) == 4
     assert sum(parent.filled for parent in world.state.parents.values()) == 900
+
+
+class Forgetful(SimulatedVenue):
+    """Loses every third child; ``idempotent`` is whether it refuses a second order with the same id."""
+
+    idempotent = False
+
+    def terms(self, symbol: str) -> VenueTerms | None:
+        return instrument_venue_terms(self.market.instrument(symbol), idempotent=self.idempotent)
+
+    def send(self, child: ChildOrder) -> None:
+        self.sent = [*getattr(self, "sent", []), child.id]
+        if len(self.sent) % 3:
+            super().send(child)
+
+
+@pytest.mark.parametrize("idempotent", [False, True])
+def test_a_lost_child_is_sent_again_only_where_the_venue_refuses_a_second_one(idempotent: bool) -> None:
+    world = Three()
+    market = SimulatedVenueMarket(world.books)
+    venue = Forgetful("A", market, world.clock)
+    venue.idempotent = idempotent
+    world.venues["A"] = venue
+    engine = world.start()
+    for number in range(30):
+        engine.submit(world.order(f"order {number}"))
+        world.pass_time(0.4)
+    world.pass_time(5)
+    assert world.state.settled == 30
+    assert sum(parent.filled for parent in world.state.parents.values()) == 3000, "nothing is given up"
+    again = len(venue.sent) - len(set(venue.sent))
+    assert (again > 5) if idempotent else (again == 0)
+    lost = [child for child in world.state.children.values() if child.losses]
+    assert len(lost) > 5
+    if not idempotent:
+        assert {child.reason for child in lost} == {"withheld"}
+    outcomes = [event.outcome for event in stored_events(world.store) if isinstance(event, SettledEvent)]
+    learned = sum(child.sent for outcome in outcomes for child in report_of(outcome).children)
+    assert learned == 3000, "a child that never arrived is not learned"
+    assert verify_log(engine.log).holds
 
 
 class WiredVenue(SimulatedVenue):

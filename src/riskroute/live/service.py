@@ -375,7 +375,9 @@ class Service:
 
     def mark(self) -> tuple[Any, ...]:
         """Return a value that changes whenever the dashboard changes."""
-        return self.engine.state.events, self.engine.state.halted, self.status, self._beliefs_due(), self.learning_lags
+        different = sum(map(len, self.engine.reconciliation.differences.values()))
+        said = self.engine.state.events, self.engine.state.halted, self.status, len(self.gaps), different
+        return *said, self._beliefs_due(), self.learning_lags
 
     # the halt file
 
