@@ -8,6 +8,7 @@ import ipaddress
 import json
 import math
 import os
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from functools import cached_property
@@ -357,10 +358,14 @@ def _simulated(setup: VenueSetup, place: _PlaceConfig) -> VenueLink:
 
 
 def _venue_kind(place: str, kind: str) -> Callable[[VenueSetup], VenueLink]:
-    """Return the function that makes venues of a kind, which a package registers as an entry point."""
+    """Return the function that makes venues of a kind, which is ours or a package's entry point."""
+    if kind == "ccxt":
+        from riskroute.live.venues.ccxt_venue import ccxt_venue
+
+        return ccxt_venue
     found = entry_points(group="riskroute.venues")
     if kind not in found.names:
-        known = ", ".join(sorted({"simulated", *found.names}))
+        known = ", ".join(sorted({"simulated", "ccxt", *found.names}))
         raise InputError(
             f"kind of {place} must be one of {known}, was {shown(kind)}: install the package that has it as an entry "
             "point in the group riskroute.venues"
@@ -392,6 +397,7 @@ def _read_state(path: Path) -> Any:
 
 def live_config(values: Mapping[str, Any]) -> LiveConfig:
     """Validate a configuration; raise an `InputError` that names the field, its value and what was expected."""
+    _check_no_keys(values)
     config = validated_config(LiveConfig, dict(values))
     both = sorted(set(config.venues) & set(config.pools))
     if both:
@@ -399,9 +405,30 @@ def live_config(values: Mapping[str, Any]) -> LiveConfig:
     if config.part[1] > 1 and config.log.postgres is None:
         raise InputError(f"partition must be 1/1 for a log in a file, was {config.partition!r}: others need PostgreSQL")
     _check_instruments(config)
+    _check_traded(config)
     if not config.public and not _is_loopback(config.address[0]):
         raise InputError(f"listen must be a loopback address unless public = true, was {config.listen!r}")
     return config
+
+
+def _check_no_keys(values: Mapping[str, Any]) -> None:
+    """Raise `InputError` if a venue's table has keys of an account; the message does not state them."""
+    for name, place in (values.get("venues") or {}).items():
+        tables = [place, place.get("options")] if isinstance(place, dict) else []
+        for table in tables:
+            for key in table if isinstance(table, dict) else ():
+                if re.sub(r"[^a-z]", "", str(key).lower()) in ("apikey", "secret", "password", "privatekey"):
+                    raise InputError(
+                        f"{key} of venue {name} must not be in the configuration: use keys_env or keys_file"
+                    )
+
+
+def _check_traded(config: LiveConfig) -> None:
+    """Raise `InputError` if money is at stake and its limits are not stated."""
+    traded = [name for name, place in config.venues.items() if place.options.get("trade") is True]
+    needed = ("order_notional", "symbol_notional", "day_notional", "day_loss")
+    if traded and (missing := [name for name in needed if name not in config.limits.model_fields_set]):
+        raise InputError(f"limits.{missing[0]} must be set, was missing: {traded[0]} has trade = true")
 
 
 def _check_instruments(config: LiveConfig) -> None:

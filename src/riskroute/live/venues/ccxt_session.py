@@ -59,7 +59,7 @@ class Dialect(NamedTuple):
 
 _SPOT: Mapping[str, Any] = {
     "defaultType": "spot",
-    "watchOrderBook": {"checksum": True},  # ccxt turns it off for some exchanges
+    "watchOrderBook": {"checksum": True},
 }
 DIALECTS: Mapping[str, Dialect] = {
     "binance": Dialect(horizon=11.0, options={**_SPOT, "fetchMarkets": {"types": ["spot"]}, "fetchMargins": False}),
@@ -77,14 +77,14 @@ DIALECTS: Mapping[str, Dialect] = {
         create="client_oid", look_up="", lists=("fetch_open_orders", "fetch_orders"), horizon=61.0, options=_SPOT
     ),
     "gate": Dialect(prefix="t-", horizon=61.0, options=_SPOT),
-    "kraken": Dialect(  # QueryOrders needs the exchange's own id
+    "kraken": Dialect(  # QueryOrders needs the exchange's own id; `ccxt_quotes` checks the books
         look_up="",
         lists=("fetch_open_orders", "fetch_closed_orders"),
         list_by="clientOrderId",
         deadline=5.0,
         horizon=6.0,
         serial=True,
-        options=_SPOT,
+        options={"defaultType": "spot", "watchOrderBook": {"checksum": False}},
     ),
     "kucoin": Dialect(look_up="clientOid", horizon=6.0, options=_SPOT),
     "mexc": Dialect(horizon=6.0, options=_SPOT),
@@ -185,6 +185,7 @@ class CcxtSession:
         self.client: Any = _exchange_class(exchange)
         self._url, self._timeout, self._rate_limit = url, timeout, rate_limit
         self._terms: dict[str, VenueTerms] = {}
+        self.loaded = False
         self.refused: dict[str, str] = {}  # by symbol, why it cannot be traded here
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -202,6 +203,7 @@ class CcxtSession:
     def _run(self) -> None:
         assert self._loop is not None
         asyncio.set_event_loop(self._loop)
+        self._loop.set_exception_handler(self._on_error)
         self.client = self._new_client(self.client)
         self._loop.run_forever()
 
@@ -225,6 +227,11 @@ class CcxtSession:
         except Exception as error:
             # A traceback could show requests with their signatures.
             LOGGER.error("venue %s: %s", self.place, self.told(error))  # noqa: TRY400
+
+    def _on_error(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """Log an error in ccxt's own callbacks, without a traceback too."""
+        error = context.get("exception") or RuntimeError(context["message"])
+        LOGGER.warning("venue %s: %s", self.place, self.told(error))
 
     def close(self, seconds: float = 5.0) -> None:
         """Cancel everything, disconnect, and end the thread."""
@@ -263,8 +270,8 @@ class CcxtSession:
 
     async def load_markets(self) -> None:
         """Read the market table of the exchange; later calls renew it."""
-        await self.client.load_markets(bool(self.client.markets))
-        self._terms, self.refused = {}, {}
+        await self.client.load_markets(self.loaded)
+        self.loaded, self._terms, self.refused = True, {}, {}
         for symbol, instrument in self.instruments.items():
             market = self.client.markets.get(self.symbols[symbol])
             try:

@@ -6,7 +6,7 @@ their price and visible cancellations shorten the queue, and later trades fill t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,7 @@ from riskroute.core.instrument import Instrument
 from riskroute.live.fees import LivePlaceFees
 from riskroute.live.state.orders import ChildOrder
 from riskroute.live.state.quotes import MarketTrade, VenueQuote
-from riskroute.live.venues.gateway import VenueTerms
+from riskroute.live.venues.gateway import GatewaySink, VenueTerms
 from riskroute.live.venues.simulated import JournalledVenue, ServedSimulatedVenue
 
 _Level = tuple[int, int]
@@ -25,7 +25,7 @@ class PaperMarket:
 
     def __init__(
         self,
-        instruments: dict[str, Instrument],
+        instruments: Mapping[str, Instrument],
         fees: Callable[[Instrument], LivePlaceFees] = lambda instrument: LivePlaceFees(),
     ) -> None:
         self._instruments, self._fees = instruments, fees
@@ -153,12 +153,20 @@ class PaperVenue(JournalledVenue):
 
 
 class PaperGateway(ServedSimulatedVenue):
-    """A gateway to a paper venue in a thread of its own, and a sink of its market data."""
+    """A gateway to a paper venue in a thread of its own, and a sink of its market data; up once its terms are known."""
 
     venue: PaperVenue
 
+    def connect(self, sink: GatewaySink) -> None:
+        self._sink = sink
+        self.start()
+
+    def ready(self) -> None:
+        """Take orders: the market table is read."""
+        self.call(lambda: self.venue.connect(self._sink))
+
     def put(self, symbol: str, quotes: Sequence[VenueQuote], trades: Sequence[MarketTrade] | None = None) -> None:
-        self._call(lambda: self.venue.on_market(symbol, quotes, trades or ()))
+        self.call(lambda: self.venue.on_market(symbol, quotes, trades or ()))
 
     def gap(self, place: str, symbol: str | None, reason: str) -> None:
-        self._call(lambda: self.venue.on_gap(symbol))
+        self.call(lambda: self.venue.on_gap(symbol))

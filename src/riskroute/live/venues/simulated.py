@@ -500,26 +500,30 @@ class ServedSimulatedVenue:
         self._thread: threading.Thread | None = None
 
     def connect(self, sink: GatewaySink) -> None:
-        self._call(lambda: self.venue.connect(sink))
+        self.call(lambda: self.venue.connect(sink))
+        self.start()
+
+    def start(self) -> None:
+        """Start the thread."""
         self._thread = threading.Thread(target=self._run, name=f"venue {self.venue.place}", daemon=True)
         self._thread.start()
 
     def send(self, child: ChildOrder) -> None:
-        self._call(lambda: self.venue.send(child))
+        self.call(lambda: self.venue.send(child))
 
     def cancel(self, child: ChildOrder) -> None:
-        self._call(lambda: self.venue.cancel(child))
+        self.call(lambda: self.venue.cancel(child))
 
     def query(self, child: ChildOrder) -> None:
-        self._call(lambda: self.venue.query(child))
+        self.call(lambda: self.venue.query(child))
 
     def terms(self, symbol: str) -> VenueTerms | None:
         return self.venue.terms(symbol)
 
     def request_account(self) -> None:
-        self._call(self.venue.request_account)
+        self.call(self.venue.request_account)
 
-    def _call(self, call: Callable[[], None]) -> None:
+    def call(self, call: Callable[[], None]) -> None:
         """Queue a call for the thread; wake it unless it is about to wake anyway."""
         self._calls.append(call)
         if self._woken.empty():
