@@ -6,7 +6,7 @@ import random
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from typing import Any
+from functools import partial
 
 import pytest
 
@@ -83,7 +83,7 @@ def compared(layout: str, times: int, faults: ExchangeFaults, seed: int = 1) -> 
             for _ in range(times):
                 for _ in range(rng.randint(1, 4)):
                     name = rng.choice(list(server.exchange.markets))
-                    server.call(lambda name=name: server.exchange.step(name))
+                    server.call(partial(server.exchange.step, name))
                 name = rng.choice(list(server.exchange.markets))
                 unknown += not settled(server, sink, name)
             server.faults = ExchangeFaults()
@@ -91,7 +91,7 @@ def compared(layout: str, times: int, faults: ExchangeFaults, seed: int = 1) -> 
                 until = time.monotonic() + 20
                 while not settled(server, sink, name, 1.0):  # every book comes back
                     assert time.monotonic() < until, (name, sink.gaps[-3:])
-                    server.call(lambda name=name: server.exchange.step(name))
+                    server.call(partial(server.exchange.step, name))
         finally:
             quotes.close()
     return sink, unknown

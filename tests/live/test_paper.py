@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -67,8 +68,10 @@ class Paper:
 
 
 @pytest.fixture
-def paper(tmp_path: Path) -> Paper:
-    return Paper(tmp_path)
+def paper(tmp_path: Path) -> Iterator[Paper]:
+    made = Paper(tmp_path)
+    yield made
+    made.venue.stop()
 
 
 def trade(cents: int, shares: int, side: Any = "bid") -> MarketTrade:

@@ -265,6 +265,7 @@ class CcxtSession:
         client.has["fetchCurrencies"] = False  # names and networks of coins, which no order needs
         if self._url is not None:
             client.urls["api"] = _redirected(client.urls["api"], self._url)
+        client.logger = logging.Logger("silent", logging.CRITICAL)  # at DEBUG, ccxt logs headers with keys
         self.secrets.give(client)
         return client
 
