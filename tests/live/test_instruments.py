@@ -164,7 +164,7 @@ def test_numbers_are_exact_over_http_and_in_the_export(tmp_path: Path) -> None:
     with made.open_log(create=False) as log:
         export_log(log, tmp_path / "out")
     fills = polars.read_parquet(tmp_path / "out" / "fills.parquet")
-    assert fills["shares"].sum() == pytest.approx(0.30001, abs=1e-15)
+    assert fills["quantity"].sum() == pytest.approx(0.30001, abs=1e-15)
     assert set(fills["price"]) == {64321.13, 64321.99}
     day = dt.datetime.fromtimestamp(now // NANO, dt.UTC).date()  # the session day of its zone
     books = polars.read_parquet(tmp_path / "out" / "books" / f"{day}.parquet")

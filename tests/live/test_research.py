@@ -98,12 +98,12 @@ def test_an_export_holds_what_was_booked(traded: World, tmp_path: Path) -> None:
     state = traded.state
     assert tables.orders.height == state.decisions == 120
     signs = tables.orders.select("number", "sign")
-    bought = tables.fills.join(signs, on="number").select((polars.col("shares") * polars.col("sign")).sum()).item()
+    bought = tables.fills.join(signs, on="number").select((polars.col("quantity") * polars.col("sign")).sum()).item()
     assert bought == state.positions["QVEX"].shares
-    paid = (tables.fills["shares"] * tables.fills["fee"]).sum()
+    paid = (tables.fills["quantity"] * tables.fills["fee"]).sum()
     assert paid == pytest.approx(state.positions["QVEX"].fees / NANO)
     assert tables.orders["cost"].sum() == pytest.approx(state.totals.cost / NANO)
-    assert tables.children.filter(~polars.col("marked"))["filled"].sum() == tables.fills["shares"].sum()
+    assert tables.children.filter(~polars.col("marked"))["filled"].sum() == tables.fills["quantity"].sum()
 
 
 def test_a_live_log_is_a_data_set_that_backtest_and_study_read(

@@ -10,6 +10,7 @@ LONGEST = (
     "test_service_crashes.py",
     "test_simulated_service.py",
     "test_readme.py",
+    "test_exact_numbers.py",
     "test_public_calls.py",
     "test_many_slots.py",
     "test_random_markets.py",

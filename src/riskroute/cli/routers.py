@@ -177,7 +177,7 @@ def _lines(name: str, decision: Decision) -> list[str]:
     order = f"{context.side} {size}{f' of {context.symbol}' if context.symbol else ''} at a mid of {mid}"
 
     def amount(cost: float) -> str:
-        bps = 1e4 * cost / (context.mid * context.shares)
+        bps = 1e4 * cost / (context.value_price * context.shares)
         return f"{money_text(cost * instrument.value, instrument.currency)} ({bps:.2f} bps)"
 
     net = money_text(decision.net * instrument.value, instrument.currency)

@@ -300,13 +300,17 @@ class Instrument:
 def named_after_symbol(one: Instrument) -> Instrument:
     """Return an instrument with quantity and currency named after a symbol such as BTCUSDT or XBT/USD, else unknown.
 
+    ``contracts`` and ``units`` stay; their currency is unknown, and a contract also has an unknown multiplier.
+
     >>> found = named_after_symbol(Instrument("ETH-BTC"))
     >>> found.quantity, found.currency, named_after_symbol(Instrument("SAP")).currency
     ('ETH', 'BTC', 'unknown currency')
     """
-    money = "USDT|USDC|FDUSD|BUSD|TUSD|DAI|USD|EUR|GBP|JPY|BTC|ETH|BNB"
-    pair = re.fullmatch(rf"([A-Z0-9]{{2,10}}?)[-/_]?({money})", one.symbol.upper())
+    money = "USDT|USDC|FDUSD|BUSD|TUSD|DAI|USD|EUR|GBP|JPY|CHF|CAD|AUD|BRL|TRY|KRW|BTC|XBT|ETH|BNB"
+    pair = re.fullmatch(rf"(USD[TC]|[A-Z0-9]{{2,10}}?)[-/_]?({money})", one.symbol.upper())
     counted, currency = pair.groups() if pair else ("units", "unknown currency")
+    if one.quantity in ("contracts", "units"):
+        counted, currency = one.quantity, "unknown currency"
     return dataclasses.replace(one, quantity=counted, currency=currency)
 
 

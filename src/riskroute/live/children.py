@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Container, Mapping, Sequence
+from decimal import Decimal
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -407,7 +408,7 @@ class _Making:
         if child.kind == "take" and not self.plan.trade_through and self.context.protected:
             venue = self.venues.index(child.place)
             limit = min(limit, execution_limit(self.context, self.levels(usable=False), takes, venue))
-        return self.worst if limit == math.inf else self._no_worse(round(self.sign * limit * NANO))
+        return self.worst if limit == math.inf else self._no_worse(_nanos(self.sign * limit))
 
     def _no_worse(self, price: int) -> int:
         return min(self.worst, self._on_tick(price)) if self.sign > 0 else max(self.worst, self._on_tick(price))
@@ -442,6 +443,15 @@ class _Making:
                 fills.append(ExecutionFill(v, paid, shares, times[v] if times[v] <= at else -1, at))
             remove_own(prices, sizes, fills, np.array(times), self.now)
         return ExecutionLevels(self.venues, prices, sizes, np.array([fees[name] for name in self.venues]))
+
+
+def _nanos(price: float) -> int:
+    """Return a price in 1e-9, by its shortest decimal: a product of floats may be off the tick.
+
+    >>> _nanos(999999999.9989), round(999999999.9989 * NANO)
+    (999999999998900000, 999999999998900096)
+    """
+    return round(Decimal(repr(float(price))) * NANO)
 
 
 def _on_tick(price: int, tick: int, sign: int) -> int:

@@ -15,7 +15,7 @@ import numpy as np
 import polars
 
 from riskroute.core.errors import DataError, InputError, NoBooksError
-from riskroute.core.instrument import REG_NMS, TRADING_ZONE, Instrument
+from riskroute.core.instrument import REG_NMS, SHARES, TRADING_ZONE, Instrument
 from riskroute.core.validation import (
     if_given,
     instance_of,
@@ -535,7 +535,8 @@ def _instrument(reader: _Reader, options: ReadingOptions, symbol: str) -> tuple[
         return False, options.instruments[symbol]
     if getattr(reader, "us_equity", reader.name in _US_EQUITIES):
         return False, Instrument(symbol, protection=REG_NMS)
-    return True, Instrument(symbol, zone=getattr(reader, "zone", TRADING_ZONE))
+    counted = getattr(reader, "quantity", SHARES.quantity)
+    return True, Instrument(symbol, zone=getattr(reader, "zone", TRADING_ZONE), quantity=counted)
 
 
 def _judge(reader: _Reader, books: Sequence[_BookImport], limits: dict[str, float]) -> None:

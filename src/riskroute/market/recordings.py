@@ -273,12 +273,12 @@ class RecordingSteps:
     def apply(self, instrument: Instrument) -> Instrument:
         """Return the instrument with the derived unit, lot and tick.
 
-        Fractional sizes and zones other than New York are not those of US shares: quantity and currency are then named
-        after a symbol such as BTCUSDT or XBT/USD, and else unknown.
+        Fractional sizes, zones other than New York and contracts are not those of US shares: quantity and currency are
+        then named after a symbol such as BTCUSDT or XBT/USD, and else unknown.
         """
         tick = self._tick * self._digits or instrument.tick
         found = replace(instrument, unit=self._unit, lot=None, tick=tick)
-        if self._unit == 1 and instrument.zone == TRADING_ZONE:
+        if self._unit == 1 and instrument.zone == TRADING_ZONE and instrument.quantity == SHARES.quantity:
             return found
         return named_after_symbol(found)
 

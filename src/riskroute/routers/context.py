@@ -259,6 +259,11 @@ class Context:
         """Arrival mid, the benchmark of all costs."""
         return self.books.mid
 
+    @property
+    def value_price(self) -> float:
+        """Price at which the order is valued for costs in basis points: the size of the mid, at least a tick."""
+        return max(abs(self.mid), self.tick)
+
     @cached
     def displayed(self) -> ConsolidatedBook:
         """Consolidated book of the side the order takes from, fees included."""

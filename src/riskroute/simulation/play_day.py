@@ -201,7 +201,7 @@ def play_day(
             router.on_public_data(dataclasses.replace(exchange.public_outcomes(shown.popleft()[1]), trades=trades))
         books = exchange.venue_books(moment)
         hidden = int(((books.ages > day.books.oldest) | (books.ages < 0)).sum())
-        if not np.isfinite(books.mid):
+        if not np.isfinite(books.mid) or books.mid == 0:  # costs are fractions of the order's value
             played.skipped += 1
             continue
         horizon, sign = float(orders.horizons[number]), int(orders.signs[number])

@@ -252,7 +252,7 @@ class BacktestResult:
     def __str__(self) -> str:
         lines = [self._title]
         if self.left_out:
-            lines.append(f"{self.left_out:,} orders met no two-sided market and were skipped")
+            lines.append(f"{self.left_out:,} orders met no two-sided market, or a mid of 0, and were skipped")
         for size, found in self.comparisons.items():
             if len(self.comparisons) > 1:
                 lines.append("")

@@ -608,7 +608,7 @@ def order_states(orders: polars.DataFrame, days: Sequence[MarketDay], config: Ba
 def _volatility(books: DayBooks, time: int) -> float:
     """Return the volatility of the mid before ``time``, bps per root second; NaN without two-sided books."""
     mids = books.mids(time - SECOND * np.arange(300, -1, -1))  # the five minutes before
-    moves = np.diff(mids) / mids[-1]
+    moves = np.diff(mids) / abs(mids[-1])
     moves = moves[np.isfinite(moves)]
     return 1e4 * math.sqrt(float(moves @ moves) / len(moves)) if len(moves) else math.nan
 

@@ -149,7 +149,7 @@ def _example(
         side=SIDES[0] if order["sign"] == 1 else SIDES[1],
         quantity=order["quantity"],
         mid=mid,
-        spread_bps=1e4 * (order["ask"] - order["bid"]) / mid,
+        spread_bps=1e4 * (order["ask"] - order["bid"]) / abs(mid),
         cost_bps=cost,
         against_bps=paid,
         saving_bps=None if paid is None else paid - cost,

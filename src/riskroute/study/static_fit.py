@@ -169,11 +169,11 @@ def _unit_costs(day: PlayableDay, names: Sequence[str], config: BacktestConfig) 
     mids, spreads = books.mids(orders.times), books.spreads(orders.times)
     for number, time in enumerate((orders.times + int(config.latency.lit * SECOND)).tolist()):
         mid, sign, shares = float(mids[number]), int(orders.signs[number]), int(orders.shares[number])
-        if not np.isfinite(mid):
+        if not np.isfinite(mid) or mid == 0:
             continue
         now, side = books.as_of(time), SIDES[0] if sign > 0 else SIDES[1]
         prices, sizes = (now.ask_px, now.ask_sz) if sign > 0 else (now.bid_px, now.bid_sz)
-        amounts, notional = parts * shares, mid * shares
+        amounts, notional = parts * shares, abs(mid) * shares
         for k, name in enumerate(names):
             v = books.venues.index(name)
             one = slice(v, v + 1)

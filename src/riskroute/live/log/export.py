@@ -114,7 +114,7 @@ class _LogTables:
         takes = [size for quote in order.quotes for _, size in (quote.asks if order.sign > 0 else quote.bids)]
         self.orders[order.key] = {
             **{"router": router, "seed": seed or 0, "symbol": order.symbol, "day": day, "number": len(self.orders)},
-            **{"key": order.key, "time": time, "sign": order.sign, "shares": _quantity(instrument, order.quantity)},
+            **{"key": order.key, "time": time, "sign": order.sign, "quantity": _quantity(instrument, order.quantity)},
             **{"horizon": max(order.deadline - time, 0) / NANO, "mid": order.mid / order.scale.at_one},
             **{"bid": bid / NANO, "ask": ask / NANO, "depth": float(_quantity(instrument, sum(takes)))},
             **{"cost": None, "fees": None, "filled": None, "left": None, "benchmark_cost": None, "marked": None},
@@ -201,11 +201,11 @@ class _LogTables:
                 continue
             instrument = self._instruments[child.symbol]
             one = amount_scale(instrument_terms(instrument)).one
-            shares = _quantity(instrument, report.quantity)
+            quantity = _quantity(instrument, report.quantity)
             rows.append(
                 {name: order[name] for name in self.key}
                 | {"child": self._numbers.get((child.parent, child.slot, child.attempt)), "kind": child.kind}
-                | {"place": child.place, "time": report.at, "shares": shares, "price": report.price / NANO}
-                | {"fee": report.fee / one / shares, "estimated": False, "exec_id": report.exec_id}
+                | {"place": child.place, "time": report.at, "quantity": quantity, "price": report.price / NANO}
+                | {"fee": report.fee / one / quantity, "estimated": False, "exec_id": report.exec_id}
             )
         return rows

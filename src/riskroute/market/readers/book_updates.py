@@ -11,6 +11,7 @@ from typing import Any
 import polars
 
 from riskroute.core.errors import DataError, RiskrouteError
+from riskroute.core.instrument import SHARES
 from riskroute.market.readers.binance import BinanceStream
 from riskroute.market.readers.captures import CaptureFile
 from riskroute.market.readers.csv_files import unpacked_file_lines
@@ -68,6 +69,7 @@ class BookUpdateReader:
         same = (one for one in sources.values() if one is not None and one.key == mine.key and one.path != path)
         self._sources: list[Any] = sorted([mine, *same], key=lambda one: one.first or 0)
         self.source = self._sources[0].path
+        self.quantity: str = getattr(mine, "quantity", SHARES.quantity)
         # updates do not state how many levels the feed has
         self.depth = options.kept(min(options.depth or 50, mine.levels or 1000))
 

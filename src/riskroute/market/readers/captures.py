@@ -17,6 +17,7 @@ from urllib.parse import parse_qsl, urlsplit
 import msgspec
 
 from riskroute.core.errors import DataError, NoBooksError
+from riskroute.core.instrument import SHARES
 from riskroute.core.text import one_line_text, shown
 from riskroute.core.validation import LONGEST_SYMBOL, is_valid_name
 from riskroute.market.readers.binance import LEVELS_PER_PART, DepthChain, DepthUpdate
@@ -297,6 +298,11 @@ _EXCHANGES: dict[str, Callable[[Any, str], _Found]] = {
     **{"GEMINI": _gemini, "HUOBI": _huobi, "HUOBI_SWAP": _huobi, "KRAKEN": _kraken, "KRAKEN_FUTURES": _kraken_futures},
     **{"KUCOIN": _kucoin, "OKX": _okx, "POLONIEX": _poloniex, "UPBIT": _upbit},
 }
+# What sizes count where symbols do not tell: Upbit names the quote currency first.
+_QUANTITIES = {
+    **dict.fromkeys(("BINANCE_DELIVERY", "GATEIO_FUTURES", "HUOBI_SWAP", "KRAKEN_FUTURES"), "contracts"),
+    "UPBIT": "units",
+}
 # Part of a connection's address that tells apart markets with the same symbols.
 _MARKET_PARTS = {"BITGET": slice(1, 2), "BYBIT": slice(-1, None)}
 
@@ -368,6 +374,7 @@ class CaptureFile:
             was = header.exchange or "without a name"
             raise DataError(f"{path} must be a capture of {', '.join(sorted(_EXCHANGES))}, was {was}")
         self._parse, self._exchange = _EXCHANGES[header.exchange], header.exchange
+        self.quantity = _QUANTITIES.get(header.exchange, SHARES.quantity)
         self.first: int | None = _nanoseconds(header.recorded)
         self.key = "capture", header.exchange
         self.names: dict[str, None] = {}

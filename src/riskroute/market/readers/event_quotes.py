@@ -50,6 +50,7 @@ class EventQuotes:
 
     word = "line"
     levels = None
+    quantity = "contracts"
     CARRY = 60 * SECOND  # longest time between two files over which books carry over
     LINES = 50_000  # per chunk
 

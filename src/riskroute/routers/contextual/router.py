@@ -59,7 +59,7 @@ class PlanningProblem:
         self.unit, self.shares = _cut(context.shares, context.lot, units)
         sweep: Floats = context.displayed.costs(self.shares)
         self.market = MarketFeatures.of(context, float(sweep[-1]) / context.shares)
-        self.per_bp = 1e4 / (context.shares * context.mid)  # basis points per dollar of cost
+        self.per_bp = 1e4 / (context.shares * context.value_price)  # basis points per unit of cost
         half = self.market.half_spread
         prices = {pool.name: pool.fee - pool.improvement * half for pool in context.pools}
         ranked = sorted(prices, key=lambda name: prices[name])
@@ -80,7 +80,7 @@ class PlanningProblem:
             *(self.shares, sweep, cost, variance, common, model),
             *(np.array([prices[name] for name in self.pools]), extra, self.market.sweep),
             leak * context.shares**2 / 1000 * context.tick,  # expected cost of a ping's leak
-            *(weight, level / 1e4 * context.mid),
+            *(weight, level / 1e4 * context.value_price),
         )
 
     def tables(self, hazards: Matrix | None) -> WaitOrTrade:
@@ -413,7 +413,7 @@ class ContextualGreedy(Router):
         fee = float(fee_at(context.books.makers[context.books.venues.index(venue)], queue.price))
         paid = filled * (fee + context.sign * (queue.price - context.mid))
         cost = paid + (context.shares - filled) * public.at_horizon.sweep
-        guard.learn_posted(cost * 1e4 / (context.shares * context.mid))
+        guard.learn_posted(cost * 1e4 / (context.shares * context.value_price))
 
     # state
 

@@ -178,7 +178,7 @@ class BayesFill(Router):
         rng = np.random.default_rng([self.seed, self.decisions]) if self.sample else None
         tables = [self.table(context, venue, states[venue], standing[venue][2], rng) for venue in quickest]
         taking = float(context.displayed.costs(context.shares)) / context.shares
-        split = _best_split(np.array(tables), taking, self.risk.kappa / context.mid * 1e4, context.shares)
+        split = _best_split(np.array(tables), taking, self.risk.kappa / context.value_price * 1e4, context.shares)
         taken = self.parts - int(split.sum())
         shares = proportional_allocation(np.append(float(taken), split), context.shares, context.lot)[1:]
         posted = {venue: int(some) for venue, some in zip(quickest, shares, strict=True) if some}
