@@ -14,7 +14,13 @@ from riskroute.core.errors import InputError, StateError
 from riskroute.core.instrument import Instrument
 from riskroute.routers.context import Context, read_context
 from riskroute.routers.contextual.dark_belief import DarkBelief
-from riskroute.routers.contextual.lit_belief import _POSTING_FEATURES, _fill_fraction, _FillModel, _posting_features
+from riskroute.routers.contextual.lit_belief import (
+    _POSTING_FEATURES,
+    _drift_features,
+    _fill_fraction,
+    _FillModel,
+    _posting_features,
+)
 from riskroute.routers.contextual.market_features import MarketFeatures, horizon_feature
 from riskroute.routers.contextual.router import Contextual, ContextualGreedy, ContextualIds, _order_class
 from riskroute.routers.public_data import PublicData, PublicMarketAtHorizon, PublicQueueOutflow
@@ -312,7 +318,7 @@ def test_compiled_outlooks_of_limit_orders_are_those_that_were_learned() -> None
     taught(router, {"A": 0.7, "B": 0.4}, rounds=41, deviation=0.01)
     lit, _ = router.symbol_beliefs("")
     coef, var_coef = lit.estimate.mean_coef, lit.estimate.var_coef
-    shares = np.array([0.0, 10.0, 130.0, 1000.0])
+    shares = np.linspace(0.0, 1000.0, 5)
     for _ in range(20):
         behind, sizes = rng.integers(0, 3, size=4) / 100, rng.integers(0, 900, size=4)
         books = {
@@ -322,18 +328,28 @@ def test_compiled_outlooks_of_limit_orders_are_those_that_were_learned() -> None
         books["C"] = {"bids": [[9.99, 100]], "asks": [[10.05, 100]]}
         flows = {"outflow A": float(rng.random() * 20), "outflow B": 0.0}
         context = read_context({"venues": books}, side="buy", shares=1000, horizon=30.0, features=flows)
-        now = MarketFeatures.of(context, 0.013)
-        seen = _posting_features(context, now)
-        wait = lit.forecast(context, now, shares)
+        now = MarketFeatures.of(context, context.sweep_cost / context.shares)
+        drift = float((_drift_features(now) @ lit.drift.estimate.mean_coef)[0])
+        seen = _posting_features(context, now, drift)
+        sweep = context.displayed.costs(shares)
+        wait = lit.forecast(context, now, shares, sweep)
         own = np.array([coef[_POSTING_FEATURES], coef[_POSTING_FEATURES + 1], 0.0])
-        fixed = seen.fixed @ coef[:_POSTING_FEATURES] + coef[-1] * seen.offset + own
-        filled = seen.filled @ coef[:_POSTING_FEATURES] + coef[-1] * seen.offset_filled
-        profit = fixed[:, None] + filled[:, None] * _fill_fraction(seen.queue, seen.outflow, shares)
+        fill = _fill_fraction(seen.queue, seen.outflow, shares)
+        fixed, filled = (some @ coef[:_POSTING_FEATURES] for some in (seen.fixed, seen.filled))
+        each = sweep / np.maximum(shares, 1) / now.half_spread
+        profit = (fixed + own)[:, None] + filled[:, None] * fill
+        profit += coef[-1] * (fill * seen.earned[:, None] - (1 - fill) * each)
+        still = np.clip(-coef[11] - coef[12] * fill, 0.0, 1.0)
         alone = var_coef[1] + var_coef[2] * np.maximum(seen.behind, 0.0)
         assert wait.venues == np.flatnonzero(seen.there).tolist()
         assert 2 not in wait.venues
         there, half = seen.there, now.half_spread
-        np.testing.assert_allclose(wait.cost, (-half * profit * shares)[there], rtol=1e-9, atol=1e-12)
+        late = sweep + (wait.horizon.sweep - now.sweep) * shares
+        cost = -half * profit * shares - np.interp(still * shares, shares, late)
+        np.testing.assert_allclose(wait.cost, cost[there], rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(wait.left, (still * shares)[there], rtol=1e-9, atol=1e-12)
+        moved = np.sqrt(still**2 + var_coef[0]) * shares
+        np.testing.assert_allclose(wait.exposed, moved[there], rtol=1e-9, atol=1e-9)
         np.testing.assert_allclose(wait.variance, (half**2 * alone[:, None] * shares**2)[there], rtol=1e-9)
 
 

@@ -40,7 +40,7 @@ class DarkBelief:
 
     borrowed_trials: ClassVar[float] = 20.0  # maximum weight of other symbols' evidence
 
-    def __init__(self, half_life: float = 1.0) -> None:
+    def __init__(self, half_life: float = 5.0) -> None:
         self.half_life = real_number("half_life", half_life, above=0)
         self.sizes: dict[str, Hazards] = {}
         self.tests: dict[str, RegressionResidualTest] = {}

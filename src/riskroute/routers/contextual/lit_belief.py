@@ -30,10 +30,12 @@ from riskroute.learning.mean_variance_regression import (
 )
 from riskroute.routers.context import Context
 from riskroute.routers.contextual.market_features import MarketFeatures, horizon_feature
-from riskroute.routers.contextual.wait_or_trade import WaitOrTradeModel
+from riskroute.routers.contextual.wait_or_trade import WaitOrTradeModel, interpolate
 from riskroute.routers.public_data import PublicData
 
-_POSTING_FEATURES = 11  # features of a limit order, without venue effects
+_POSTING_FEATURES = 13  # features of a limit order, without venue effects
+_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(5)  # of a standard normal distribution
+_WEIGHTS /= _WEIGHTS.sum()
 _LEAST_FLOW = 1e-6  # shares added to every outflow, which is a divisor
 MOST_VENUES = 24  # maximum number of venues with an effect; further venues have none
 
@@ -41,24 +43,23 @@ MOST_VENUES = 24  # maximum number of venues with an effect; further venues have
 class _PostingFeatures(NamedTuple):
     """Features of limit orders at the best own-side price of each venue, ``(V,)`` or ``(V, _POSTING_FEATURES)``.
 
-    The profit of an order, in half-spreads per share, is linear in ``fixed + fill * filled`` with the known
-    offset ``offset + fill * offset_filled``. ``fill`` is the expected filled fraction if the outflow until the horizon
-    is exponential with mean ``outflow``. ``behind`` is the distance from the market's best price in half-spreads.
-    ``there`` is false for venues with an empty queue or an unknown outflow: no order can be posted there.
+    The profit of an order, in half-spreads per share, is linear in ``fixed + fill * filled`` with a known offset:
+    ``earned`` for a filled share, a sweep now for the others. ``fill`` is the expected filled fraction if the outflow
+    until the horizon is exponential with mean ``outflow``. ``behind`` is the distance from the market's best price in
+    half-spreads. ``there`` is false for venues with an empty queue or an unknown outflow: no order can be posted there.
     """
 
     there: Flags
     queue: Floats
     outflow: Floats
     behind: Floats
-    offset: Floats
-    offset_filled: Floats
+    earned: Floats
     fixed: Matrix
     filled: Matrix
 
 
-def _posting_features(context: Context, market: MarketFeatures) -> _PostingFeatures:
-    """Return the features of a limit order at every venue."""
+def _posting_features(context: Context, market: MarketFeatures, move: float = 0.0) -> _PostingFeatures:
+    """Return the features of a limit order at every venue; ``move`` is that of the mid, in half-spreads."""
     books, sign, half = context.books, context.sign, market.half_spread
     own = "bid" if sign > 0 else "ask"
     prices, sizes = books.side(own)
@@ -86,8 +87,9 @@ def _posting_features(context: Context, market: MarketFeatures) -> _PostingFeatu
     fixed[:, 8] = sweep
     filled[:, 9] = 1.0
     filled[:, 10] = behind
+    fixed[:, 11] = filled[:, 12] = move
     earned = (distance - books.post_fees(own)) / half
-    return _PostingFeatures(there, queue, outflow, behind, np.full(count, -sweep), earned + sweep, fixed, filled)
+    return _PostingFeatures(there, queue, outflow, behind, earned, fixed, filled)
 
 
 def _fill_fraction(queue: Floats, outflow: Floats, shares: Floats) -> Matrix:
@@ -158,9 +160,10 @@ class _PostingForecast(NamedTuple):
     """Predicted outcome of limit orders of ``n`` sizes at ``m`` venues until the horizon, in dollars."""
 
     venues: list[int]  # indices of the venues to post at
-    cost: Matrix  # (m, n)
-    variance: Matrix  # (m, n), without the component common to all waiting shares
-    common: float  # variance common to all waiting shares, per squared share
+    cost: Matrix  # (m, n), without the sweep of what does not fill
+    variance: Matrix  # (m, n), without that of the mid
+    left: Matrix  # (m, n), expected shares that do not fill
+    exposed: Matrix  # (m, n), shares exposed to the mid
     horizon: WaitOrTradeModel
 
 
@@ -182,12 +185,16 @@ class LitBelief:
     def __init__(self, half_life: float = 5.0, venues: list[str] | None = None) -> None:
         self.half_life = real_number("half_life", half_life, above=0)
         mean = np.zeros(_POSTING_FEATURES + MOST_VENUES)
+        mean[11:13] = -1.0, 1.0  # unfilled shares follow the mid, filled shares do not
         # prior standard deviations of the coefficients, in half-spreads: features, then venue effects
-        deviations = np.array([1.0, 0.5, 1.0, 0.5, 1.0, 0.5, 0.3, 0.3, 0.3, 0.5, 0.5, *[0.5] * MOST_VENUES])
+        deviations = np.array([1.0, 0.5, 1.0, 0.5, 1.0, 0.5, 0.3, 0.3, 0.3, 0.5, 0.5, 1.0, 1.0, *[0.5] * MOST_VENUES])
         prior = MeanVarianceEstimate.independent(mean, deviations, [0.5, 0.5, 0.1], [0.5, 0.5, 0.3], variance=4.0)
         self.limit = MeanVarianceRegression(prior, offset_sd=0.3)
-        sweep_prior = MeanVarianceEstimate.independent(np.zeros(4), np.full(4, 0.5), [1.0], [1.0], variance=4.0)
+        sweep_prior = MeanVarianceEstimate.independent(np.zeros(5), np.full(5, 0.5), [1.0], [1.0], variance=4.0)
         self.horizon_sweep = MeanVarianceRegression(sweep_prior)
+        # without an intercept: buy and sell orders meet opposite moves of the mid
+        drift_prior = MeanVarianceEstimate.independent(np.zeros(2), np.full(2, 0.5), [1.0], [1.0], variance=4.0)
+        self.drift = MeanVarianceRegression(drift_prior)
         self.fills = _FillModel()
         self.venues: list[str] = [] if venues is None else venues
         self.lenders: Sequence[LitBelief] = ()  # beliefs of other symbols, to borrow evidence from
@@ -212,9 +219,12 @@ class LitBelief:
         self.roughness = kept * self.roughness + (1 - kept) * moved / half**2
         self.moments += 1
         spread = np.full((1, 1), self.volatility * context.horizon / half**2)
-        rise = (public.at_horizon.sweep - market.sweep) / half
-        self.horizon_sweep.add(MeanVarianceRegressionRows(_sweep_features(market), spread, np.array([rise])))
-        posted = _posting_features(context, market)
+        move = context.sign * (public.at_horizon.mid - context.mid) / half
+        rise = (public.at_horizon.sweep - market.sweep) / half - move
+        self.drift.add(MeanVarianceRegressionRows(_drift_features(market), spread, np.array([move])))
+        features = _sweep_features(market, context.tick)
+        self.horizon_sweep.add(MeanVarianceRegressionRows(features, spread, np.array([rise])))
+        posted = _posting_features(context, market, move)
         self.fills.learn(public, market, posted, math.sqrt(self.volatility * context.horizon))
         rows = self._rows(public, market, posted)
         if rows is not None:
@@ -225,6 +235,7 @@ class LitBelief:
         if self.moments % self.refit_every == 0 or self.moments == 1:
             self.limit.refresh()
             self.horizon_sweep.refresh()
+            self.drift.refresh()
             self.fills.refresh()
             self.borrow()
 
@@ -254,6 +265,7 @@ class LitBelief:
                 return
             self.limit.discount(factor)
             self.horizon_sweep.discount(factor)
+            self.drift.discount(factor)
             self.fills.discount(factor)
         self.last = time
 
@@ -273,7 +285,8 @@ class LitBelief:
         picked = sorted({0, largest // 2, largest})
         some = np.array(venues)
         fill = _fill_fraction(posted.queue[some], posted.outflow[some], sizes[picked])
-        mean, offset = _mean_features(posted, some, fill, self._columns(context))
+        sweeps = context.displayed.costs(sizes[picked]) / sizes[picked] / half
+        mean, offset = _mean_features(posted, some, fill, self._columns(context), sweeps)
         rewards = np.array([[profits[k] / sizes[k] for k in picked] for profits in outcomes]) / half
         count, each = fill.shape
         var = _var_features(posted, some, self.volatility * context.horizon / half**2)
@@ -286,7 +299,7 @@ class LitBelief:
             np.repeat(var, each, axis=0),
             rewards.ravel(),
             offset=offset.ravel(),
-            rounds=np.repeat(np.arange(count), each),
+            rounds=np.zeros(count * each, dtype=np.int64),  # of one order: all depend on the same prices
             pairs=pairs,
             pair_features=between,
         )
@@ -298,24 +311,26 @@ class LitBelief:
                 self.venues.append(name)
         return np.array([self.venues.index(name) if name in self.venues else -1 for name in context.books.venues])
 
-    def forecast(self, context: Context, market: MarketFeatures, shares: Floats) -> _PostingForecast:
-        """Return the predicted outcome of limit orders of ``shares (n,)`` at every venue."""
+    def forecast(self, context: Context, market: MarketFeatures, shares: Floats, sweep: Floats) -> _PostingForecast:
+        """Return the predicted outcome of limit orders of ``shares (n,)`` at every venue; ``sweep (n,)`` costs now."""
         books, known, half = context.books, context.features, market.half_spread
-        coef, var_coef = self.estimate.mean_coef, self.estimate.var_coef
+        coef = self.estimate.mean_coef
         own = "bid" if context.sign > 0 else "ask"
         prices, sizes = books.side(own)
         effects, names = self._venue_effects(books.venues)
         flows = np.array([known.get(name, np.nan) for name in names])
         fills = self._fill_coefficients(context.horizon)
         best = prices[:, 0], sizes[:, 0], books.bid_sz[:, 0], books.ask_sz[:, 0]
-        terms = np.array([*market, books.mid, context.sign, context.tick, context.horizon])
+        drift = float((_drift_features(market) @ self.drift.estimate.mean_coef)[0])
+        rise = half * (
+            float((_sweep_features(market, context.tick) @ self.horizon_sweep.estimate.mean_coef)[0]) + drift
+        )
+        terms = np.array([*market, books.mid, context.sign, context.tick, context.horizon, drift])
         places = np.array([*best, books.post_fees(own), flows, effects])
-        tables = _posting_tables(places, terms, coef, var_coef, fills, shares)
-        there, cost, variance, model = tables
-        spread = self._variance_rate(market) * context.horizon
-        rise = float((_sweep_features(market) @ self.horizon_sweep.estimate.mean_coef)[0])
-        horizon = WaitOrTradeModel(model, fills[1:3], market.sweep + half * rise, math.sqrt(spread))
-        return _PostingForecast(there.tolist(), cost, variance, float(var_coef[0]) * spread, horizon)
+        mid_sd = math.sqrt(self._variance_rate(market) * context.horizon)
+        there, *tables, model = _posting_tables(places, terms, coef, fills, shares, sweep + rise * shares, mid_sd)
+        horizon = WaitOrTradeModel(model, fills[1:3], market.sweep + rise, mid_sd)
+        return _PostingForecast(there.tolist(), *tables, horizon)
 
     def _fill_coefficients(self, horizon: float) -> Floats:
         """Return the coefficients of the symbol's fill model; before the first outcome, of another symbol's model."""
@@ -342,6 +357,7 @@ class LitBelief:
             "half_life": self.half_life,
             "limit": self.limit.state(),
             "horizon_sweep": self.horizon_sweep.state(),
+            "drift": self.drift.state(),
             "fills": {key: regression.state() for key, regression in self.fills.classes.items()},
             "change": self.change.state(),
             **{name: getattr(self, name) for name in self._saved},
@@ -353,6 +369,7 @@ class LitBelief:
         belief = cls(state["half_life"], venues)
         belief.limit = MeanVarianceRegression.restore(state["limit"])
         belief.horizon_sweep = MeanVarianceRegression.restore(state["horizon_sweep"])
+        belief.drift = MeanVarianceRegression.restore(state["drift"])
         belief.fills.classes = {key: LogisticRegression.restore(one) for key, one in state["fills"].items()}
         belief.change = RegressionResidualTest.restore(state["change"])
         for name, kind in cls._saved.items():
@@ -361,21 +378,28 @@ class LitBelief:
         return belief
 
 
-def _sweep_features(market: MarketFeatures) -> Matrix:
+def _sweep_features(market: MarketFeatures, tick: float) -> Matrix:
     half = market.half_spread
-    return np.array([[1.0, market.imbalance, market.lean / half, market.sweep / half]])
+    return np.array([[1.0, market.imbalance, market.lean / half, market.sweep / half, tick / half]])
+
+
+def _drift_features(market: MarketFeatures) -> Matrix:
+    return np.array([[market.imbalance, market.lean / market.half_spread]])
 
 
 def _mean_features(
-    posted: _PostingFeatures, venues: Integers, fill: Matrix, columns: Integers
+    posted: _PostingFeatures, venues: Integers, fill: Matrix, columns: Integers, sweeps: Floats
 ) -> tuple[Floats, Matrix]:
-    """Return features ``(V, n, p)`` and offsets ``(V, n)`` of limit orders at some venues."""
+    """Return features ``(V, n, p)`` and offsets ``(V, n)`` of limit orders at some venues.
+
+    ``sweeps (n,)`` are the costs of sweeping their sizes now, in half-spreads per share.
+    """
     common = posted.fixed[venues][:, None, :] + fill[:, :, None] * posted.filled[venues][:, None, :]
     own = np.zeros((*fill.shape, MOST_VENUES))
     for row, column in enumerate(columns[venues]):
         if column >= 0:
             own[row, :, column] = 1.0
-    offset = posted.offset[venues][:, None] + fill * posted.offset_filled[venues][:, None]
+    offset = fill * posted.earned[venues][:, None] - (1 - fill) * sweeps
     return np.concatenate([common, own], axis=2), offset
 
 
@@ -387,20 +411,23 @@ def _var_features(posted: _PostingFeatures, venues: Integers, spread: float) -> 
 
 @njit(cache=True)
 def _posting_tables(
-    venues: Matrix, terms: Floats, coef: Floats, var_coef: Floats, fills: Floats, shares: Floats
-) -> tuple[Integers, Matrix, Matrix, Matrix]:
-    """Return the venues to post at, cost and own variance of limit orders there, ``(m, n)``, and their fill model.
+    venues: Matrix, terms: Floats, coef: Floats, fills: Floats, shares: Floats, late: Floats, mid_sd: float
+) -> tuple[Integers, Matrix, Matrix, Matrix, Matrix, Matrix]:
+    """Return the venues to post at, the tables ``(m, n)`` of a `_PostingForecast`, and the fill model.
 
-    The results equal `_mean_features` and `_var_features` times their coefficients; these matrices are not built.
+    ``late (n,)`` are the costs of sweeping at the horizon. Total costs equal `_mean_features` times the coefficients;
+    these matrices are not built. Given the move of the mid, an order fills like its middle share. Its exposure is the
+    slope of its cost in the move, and its own variance the remainder.
     """
     prices, queues, bids, asks = venues[0], venues[1], venues[2], venues[3]
     makers, flows, effects, trust = venues[4], venues[5], venues[6], coef[-1]
     half, imbalance, lean, sweep = terms[0], terms[1], terms[2], terms[3]
-    mid, sign, tick, horizon = terms[4], terms[5], terms[6], terms[7]
+    mid, sign, tick, horizon, drift = terms[4], terms[5], terms[6], terms[7], terms[8]
     there, width = np.flatnonzero((queues > 0) & np.isfinite(flows)), len(shares)
     count = len(there)
     cost, variance, model = np.zeros((count, width)), np.zeros((count, width)), np.zeros((count, 4))
-    common = coef[0] + coef[1] * imbalance + coef[2] * lean / half + coef[8] * sweep / half - trust * sweep / half
+    left, exposed = np.zeros((count, width)), np.zeros((count, width))
+    common = coef[0] + coef[1] * imbalance + coef[2] * lean / half + coef[8] * sweep / half + coef[11] * drift
     for row in range(count):
         v = there[row]
         distance, outflow = sign * (mid - prices[v]), flows[v] * horizon + _LEAST_FLOW
@@ -408,15 +435,30 @@ def _posting_tables(
         own = sign * (bids[v] - asks[v]) / (bids[v] + asks[v] + 1)
         fixed = common + effects[v] + coef[3] * own + coef[4] * behind + coef[5] * behind * behind * half / tick
         fixed += (coef[6] * np.log1p(queues[v] / 100) + coef[7] * np.log1p(outflow / 100)) * tick / half
-        filled = coef[9] + coef[10] * behind + trust * ((distance - makers[v] + sweep) / half)
-        alone = var_coef[1] + var_coef[2] * max(behind, 0.0)
+        filled = coef[9] + coef[10] * behind + coef[12] * drift
         reached = np.exp(-queues[v] / outflow)
         model[row, 0], model[row, 2], model[row, 3] = makers[v] - distance, queues[v], outflow
         model[row, 1] = fills[0] + fills[3] * min(behind * half / tick, 5.0) + fills[4] * imbalance
-        for k in range(width):
+        for k in range(1, width):
             n = shares[k]
             ratio = n / outflow
-            fill = reached * (-np.expm1(-ratio) / ratio if ratio > 0 else 1.0)
-            cost[row, k] = -half * n * (fixed + filled * fill)
-            variance[row, k] = half * half * alone * n * n
-    return there, cost, variance, model
+            fill = reached * (-np.expm1(-ratio) / ratio)
+            now = late[k] / n - (late[-1] / shares[-1] - sweep)  # cost per share of sweeping as many now
+            known = fill * (distance - makers[v]) - (1 - fill) * now
+            odds = model[row, 1] + fills[2] * min(max(np.log((queues[v] + n / 2) / outflow), -5.0), 5.0)
+            missed, mean, square, slope = 0.0, 0.0, 0.0, 0.0
+            for i in range(len(_NODES)):
+                miss = _WEIGHTS[i] / (1 + np.exp(-odds - fills[1] * _NODES[i]))
+                extra = (
+                    late[k] / n + mid_sd * _NODES[i] - model[row, 0]
+                )  # cost of an unfilled share, less a filled one's
+                missed += miss
+                mean += miss * extra
+                square += miss * extra * extra
+                slope += miss * extra * _NODES[i]
+            left[row, k] = n * missed
+            exposed[row, k] = n * slope / max(mid_sd, 1e-9)
+            variance[row, k] = n * n * max(square - mean * mean - slope * slope, 0.0)
+            cost[row, k] = -half * n * (fixed + filled * fill) - n * trust * known
+            cost[row, k] -= interpolate(n * missed, shares, late)
+    return there, cost, variance, left, exposed, model

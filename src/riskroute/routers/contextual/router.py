@@ -17,6 +17,7 @@ from riskroute.core.seeding import seed_stream
 from riskroute.core.validation import parameter, real_number, whole_number
 from riskroute.routers.context import Context
 from riskroute.routers.contextual.dark_belief import DarkBelief, PoolUse
+from riskroute.routers.contextual.fixed_plans import FixedPlans, fixed_plan, plan_outcome
 from riskroute.routers.contextual.lit_belief import MOST_VENUES, LitBelief
 from riskroute.routers.contextual.market_features import MarketFeatures, horizon_feature
 from riskroute.routers.contextual.tail_guard import TailGuard
@@ -68,16 +69,17 @@ class PlanningProblem:
         horizons = (0.0, context.horizon) if context.horizon > 0 else (0.0,)
         self.uses = [(pool, horizon) for horizon in horizons for pool in self.pools]
         self.places: list[tuple[str, str]] = []
-        self.posting = lit.forecast(context, self.market, self.shares) if context.horizon > 0 else None
-        cost, variance, common, model, extra = self.no_pools, self.no_pools, 0.0, _NO_HORIZON, np.zeros(0)
+        self.posting = lit.forecast(context, self.market, self.shares, sweep) if context.horizon > 0 else None
+        tables, model, late, extra = [self.no_pools] * 4, _NO_HORIZON, sweep, np.zeros(0)
         if self.posting is not None:
-            _, cost, variance, common, model = self.posting
+            _, *tables, model = self.posting
+            late = sweep + (model.sweep - self.market.sweep) * self.shares
             names = [context.books.venues[v] for v in self.posting.venues]
             self.places = [("limit", name) for name in names] + [("dark_rest", pool) for pool in self.pools]
             # never a bonus: estimates below 0 are noise
             extra = half * np.array([max(dark.adverse_selection(pool), 0.0) for pool in self.pools])
         self.order = WaitOrTradeTables(
-            *(self.shares, sweep, cost, variance, common, model),
+            *(self.shares, sweep, late, *tables, model),
             *(np.array([prices[name] for name in self.pools]), extra, self.market.sweep),
             leak * context.shares**2 / 1000 * context.tick,  # expected cost of a ping's leak
             *(weight, level / 1e4 * context.value_price),
@@ -210,7 +212,8 @@ class _PendingOrder:
 
     ``horizon_sweep`` is the predicted cost per share of sweeping at the horizon. ``tail_class`` and ``per_bp`` belong
     to the tail guard; the class is empty without a guard. ``rested`` holds pool, shares sent, shares filled and price
-    of each child order that rested.
+    of each child order that rested, ``pinged`` pool, shares sent and shares filled of each ping. ``plan`` is that of
+    the model.
     """
 
     symbol: str
@@ -220,6 +223,8 @@ class _PendingOrder:
     tail_class: str = ""
     per_bp: float = 0.0
     rested: list[tuple[str, int, int, float]] = field(default_factory=list)
+    pinged: list[tuple[str, int, int]] = field(default_factory=list)
+    plan: Plan | None = None
 
 
 @dataclass
@@ -265,7 +270,7 @@ class ContextualGreedy(Router):
 
     name: ClassVar[str] = "contextual-greedy"
     feedback: ClassVar[str] = "F3"
-    memory: ClassVar[tuple[str, ...]] = ("lit_state", "dark_state", "tails", "venues", "pending", "routed")
+    memory: ClassVar[tuple[str, ...]] = ("lit_state", "dark_state", "tails", "fixed", "venues", "pending", "routed")
     most_pending: ClassVar[int] = 10_000  # maximum number of open orders; the oldest are dropped
     # Minimum kappa under the tail guard: the charged excess is a sum over children, which ignores diversification over
     # places; variance does not. The minimum falls by up to a third if the multiplier is below 0.1.
@@ -273,7 +278,7 @@ class ContextualGreedy(Router):
     risk: RiskProfile = parameter(BALANCED, risk_profile)
     units: int = parameter(50, whole_number, maximum=1000)
     lit_half_life: float = parameter(5.0, real_number, above=0)
-    dark_half_life: float = parameter(1.0, real_number, above=0)
+    dark_half_life: float = parameter(5.0, real_number, above=0)
     leak: float = parameter(0.02, real_number, minimum=0, maximum=1000)
     seed: int = parameter(0, whole_number, minimum=0)
     lit_beliefs: dict[str, LitBelief] = field(init=False, repr=False)
@@ -282,10 +287,11 @@ class ContextualGreedy(Router):
     pending: dict[str, _PendingOrder] = field(init=False, repr=False)
     routed: Count = field(init=False, repr=False)  # number of orders routed
     tails: dict[str, TailGuard] = field(init=False, repr=False)  # by class of horizon and size
+    fixed: dict[str, FixedPlans] = field(init=False, repr=False)  # by symbol and class
 
     def begin(self) -> None:
         self.lit_beliefs, self.dark_beliefs, self.venues = {}, {}, []
-        self.pending, self.tails, self.routed = {}, {}, 0
+        self.pending, self.tails, self.fixed, self.routed = {}, {}, {}, 0
 
     def symbol_beliefs(self, symbol: str) -> tuple[LitBelief, DarkBelief]:
         """Return the beliefs about a symbol; those about a new symbol borrow from the others."""
@@ -315,7 +321,13 @@ class ContextualGreedy(Router):
         self.pending[context.order] = order
         while len(self.pending) > self.most_pending:
             self.pending.pop(next(iter(self.pending)))
-        return problem.plan(chosen, pools)
+        plan = problem.plan(chosen, pools)
+        if problem.posting is None or self.risk.capped:  # the guard compares the tail with that of simple rules
+            return plan
+        order.plan = plan
+        fixed = self.fixed.get(f"{context.symbol} {_order_class(context.horizon, context.shares)}")
+        better = fixed.better if fixed is not None else None
+        return plan if better is None else fixed_plan(better, context)
 
     def problem(self, context: Context) -> PlanningProblem:
         """Return the planning problem of an order under the current beliefs."""
@@ -382,7 +394,9 @@ class ContextualGreedy(Router):
                 dark.learn(child.place, horizon, sent=child.sent, filled=child.filled, time=pending.time)
                 if child.kind == "dark_rest":
                     pending.rested.append((child.place, child.sent, child.filled, child.price))
-        if profit is not None and not pending.rested:
+                else:
+                    pending.pinged.append((child.place, child.sent, child.filled))
+        if profit is not None and not pending.rested and pending.plan is None:
             del self.pending[order]
 
     def on_public_data(self, public: PublicData) -> None:
@@ -392,14 +406,39 @@ class ContextualGreedy(Router):
         lit, dark = self.symbol_beliefs(context.symbol)
         pending = self.pending.get(context.order)
         if pending is not None and public.at_horizon is not None:
+            surprise = public.at_horizon.sweep - pending.horizon_sweep
             for pool, sent, filled, price in pending.rested:
                 moved = context.sign * (price - context.mid) * filled
-                late = (public.at_horizon.sweep - pending.horizon_sweep) * (sent - filled)
+                # less half the surprise of the whole order, a control variate of mean 0: it halves the noise
+                late = surprise * (sent - filled - sent / 2)
                 dark.learn_adverse(pool, (moved + late) / sent / market.half_spread)
+            self._compare_fixed_plans(public, pending)
             if context.order not in self._under_way:
                 del self.pending[context.order]
         lit.learn(public, market)
         self._learn_posted_rule(public)
+
+    def _compare_fixed_plans(self, public: PublicData, pending: _PendingOrder) -> None:
+        """Compare what the model's plan would have cost with what fixed plans would have."""
+        context, (_, dark) = public.context, self.symbol_beliefs(public.context.symbol)
+        if pending.plan is None:
+            return
+        known = {(pool, True): (sent, filled) for pool, sent, filled, _ in pending.rested}
+        known |= {(pool, False): (sent, filled) for pool, sent, filled in pending.pinged}
+
+        def fills(pool: str, rests: bool, shares: int) -> float:
+            sent, filled = known.get((pool, rests), (0, 0))
+            if filled < sent or shares <= sent:
+                return min(filled, shares)
+            mean, _ = dark.moments([(pool, context.horizon * rests)], np.array([float(sent), float(shares)]))
+            return filled + float(mean[0, 1] - mean[0, 0])
+
+        kind = f"{context.symbol} {_order_class(context.horizon, context.shares)}"
+        fixed = self.fixed.setdefault(kind, FixedPlans())
+        costs = {name: plan_outcome(fixed_plan(name, context), public, fills) for name in fixed.names(context)}
+        sweep = float(context.displayed.costs(context.shares)) * 1e4 / (context.shares * context.mid)
+        fixed.learn(plan_outcome(pending.plan, public, fills), costs, sweep=sweep, kappa=self.risk.kappa)
+        pending.plan = None
 
     def _learn_posted_rule(self, public: PublicData) -> None:
         """Pass the tail guard the counterfactual cost of posting the order as the simple rule does."""
@@ -452,7 +491,7 @@ class Contextual(ContextualGreedy):
     """
 
     name: ClassVar[str] = "contextual"
-    budget: float = parameter(0.2, real_number, minimum=0)
+    budget: float = parameter(0.05, real_number, minimum=0)
     # by symbol: pool uses, sizes, and drawn moments of their fills; computed after each update, for the next decision
     ready: dict[str, tuple[list[PoolUse], Floats, tuple[Matrix, Matrix]]] = field(init=False, repr=False)
     last_asked: dict[str, tuple[list[PoolUse], Floats]] = field(init=False, repr=False)  # of the last decision

@@ -1,10 +1,11 @@
 """Wait-or-trade decision of the contextual routers: how much to trade now, and how much to rest where.
 
 Cost and variance of waiting are tabulated, one row per place where shares can wait. The cost of shares traded now is
-that of the displayed books, less the expected saving from pools pinged first. All waiting shares are exposed to the
-same move of the mid, whose contribution to the variance depends on their total alone. An infimal convolution over
-places (`riskroute.routing.separable`) and a search over totals therefore find the best plan, exactly unless pools are
-pinged with the whole order.
+that of the displayed books, less the expected saving from pools pinged first. Two totals couple the places: shares that
+do not fill are swept together at the horizon, each dearer than the last, and all shares that wait are exposed to the
+same move of the mid, which charges the square of their total. Both charges are convex. Replaced by tangents, they leave
+a sum over places, which an infimal convolution (`riskroute.routing.separable`) minimises; this is repeated with the
+tangents at the solution. The minimum under tangents is a lower bound on the objective of any plan.
 
 A limit order that fills has a known cost; one that does not is swept at the horizon, mostly when the mid has moved
 away. Its cost is therefore a right-skewed mixture, and variance understates its tail. Given the move until the horizon,
@@ -87,9 +88,12 @@ class WaitOrTrade(NamedTuple):
 
     shares: Floats  # shares in 0, 1 .. U units, (U + 1,); the last unit may be smaller
     sweep: Floats  # cost of sweeping that many shares now, (U + 1,)
-    cost: Matrix  # cost of that many shares waiting at each place, (m, U + 1)
-    variance: Matrix  # their own variance, (m, U + 1), without the common part
-    common: float  # variance common to all waiting shares, squared dollars per squared share
+    late: Floats  # expected cost of sweeping that many shares at the horizon, (U + 1,)
+    cost: Matrix  # cost of that many shares waiting at each place, (m, U + 1), without the sweep at the horizon
+    variance: Matrix  # their own variance, (m, U + 1), without that of the mid
+    left: Matrix  # expected shares left for the sweep at the horizon, (m, U + 1)
+    exposed: Matrix  # shares exposed to the move of the mid until the horizon, (m, U + 1)
+    common: float  # variance of that move, squared dollars
     pools: _PingedPools
 
     @property
@@ -122,9 +126,11 @@ class WaitOrTradeTables(NamedTuple):
 
     shares: Floats  # as in WaitOrTrade
     sweep: Floats
+    late: Floats
     cost: Matrix  # of limit orders, (V, U + 1)
     variance: Matrix
-    common: float
+    left: Matrix
+    exposed: Matrix
     horizon: WaitOrTradeModel
     prices: Floats  # cost per share filled in each pool, (J,)
     extra: Floats  # adverse selection per share that rests in each pool, (J,); empty if none can rest
@@ -151,7 +157,7 @@ class WaitOrTradeTables(NamedTuple):
 
 
 @njit(cache=True)
-def _interpolate(x: float, shares: Floats, values: Floats) -> float:
+def interpolate(x: float, shares: Floats, values: Floats) -> float:
     """Interpolate ``values`` linearly at ``x``; ``shares`` are evenly spaced, but the last step may be smaller."""
     step = shares[1]
     k = min(int(x / step), len(shares) - 2)
@@ -164,22 +170,28 @@ def _interpolate(x: float, shares: Floats, values: Floats) -> float:
 
 @njit(cache=True)
 def _ping_in_turn(order: WaitOrTradeTables, fills: Matrix) -> tuple[_PingedPools, Flags]:
-    """Return the joint fills of pools pinged in turn, and which pools are worth a ping."""
+    """Return the joint fills of pools pinged in turn, and which pools are worth a ping.
+
+    The shares that a pool meets are all of them if the pools before were empty, else those left on average.
+    """
     shares, prices, share_sweep, least = order.shares, order.prices, order.share_sweep, order.least
     width = len(shares)
-    worth, together, left = np.zeros(len(prices), dtype=np.bool_), np.zeros(width), shares.copy()
+    worth, together, left = np.zeros(len(prices), dtype=np.bool_), np.zeros(width), np.zeros(width)
     empty, spent = 1.0, 0.0
     for j in range(len(prices)):
         if fills[j, -1] * (share_sweep - prices[j]) <= least:
             continue
         worth[j] = True
-        empty *= 1 - min(fills[j, 1] / shares[1], 1.0)
+        none = 1 - min(fills[j, 1] / shares[1], 1.0)
         for k in range(width):
-            got = min(_interpolate(left[k], shares, fills[j]), left[k])
-            together[k] += got
-            left[k] -= got
+            first = empty * min(fills[j, k], shares[k])
+            then = (1 - empty) * min(interpolate(left[k], shares, fills[j]), left[k])
+            together[k] += first + then
+            found = empty * (1 - none) * shares[k] - first + (1 - empty) * left[k] - then
+            left[k] = max(found, 0.0) / max(1 - empty * none, 1e-9)
             if k == width - 1:
-                spent += got * prices[j]
+                spent += (first + then) * prices[j]
+        empty *= none
     price = spent / max(together[-1], 1e-9)
     return _PingedPools(together / max(1 - empty, 1e-9), empty, price, bool(worth.any())), worth
 
@@ -188,38 +200,45 @@ def _ping_in_turn(order: WaitOrTradeTables, fills: Matrix) -> tuple[_PingedPools
 def _with_pools(order: WaitOrTradeTables, moments: Moments) -> tuple[WaitOrTrade, Flags]:
     """Append rows for orders resting in pools to those of limit orders, and price the pings.
 
-    A fill costs the price of its pool, the remainder a sweep at the horizon, and every share the pool's adverse
-    selection. The own variance is that of the fills times the squared saving of a fill. Filled shares are exposed to
-    the common move for part of the time only: the variance that they avoid is subtracted.
+    A fill costs the price of its pool, and every share the pool's adverse selection. The own variance is that of the
+    fills times the squared saving of a fill. Filled shares are exposed to the move of the mid for part of the time.
     """
     fills, spread = moments
     # fields are read once: reading an array field in a loop counts references each time
-    shares, sweep, prices, extra, common = order.shares, order.sweep, order.prices, order.extra, order.common
+    shares, sweep, prices, extra = order.shares, order.sweep, order.prices, order.extra
     horizon, weight = order.horizon, order.weight
     late, width, first, pools = horizon.sweep, len(shares), len(order.cost), len(prices)
     resting = len(fills) - pools
     if fills.shape != spread.shape or fills.shape[1] != width or width < 2 or resting != len(extra):
         raise InputError("fills must have one row per ping and per resting order, and one column for 0, 1 .. U units")
-    misfit = order.cost.shape != order.variance.shape or order.cost.shape[1] != width or len(sweep) != width
+    tables = (order.variance.shape, order.left.shape, order.exposed.shape)
+    misfit = order.cost.shape[1] != width or len(sweep) != width or len(order.late) != width
+    for shape in tables:
+        misfit = misfit or shape != order.cost.shape
     if misfit or resting not in (0, pools):
         raise InputError("tables of an order must have one row per place and one column for 0, 1 .. U units")
-    cost, variance = np.empty((first + resting, width)), np.empty((first + resting, width))
-    cost[:first], variance[:first] = order.cost, order.variance
+    count = first + resting
+    cost, variance = np.empty((count, width)), np.empty((count, width))
+    left, exposed = np.empty((count, width)), np.empty((count, width))
+    for v in range(first):
+        for k in range(width):
+            cost[v, k], variance[v, k] = order.cost[v, k], order.variance[v, k]
+            left[v, k], exposed[v, k] = order.left[v, k], order.exposed[v, k]
     for j in range(resting):
         for k in range(width):
             mean = fills[pools + j, k]
-            rest = (shares[k] - mean) * late + extra[j] * shares[k]
-            cost[first + j, k] = mean * prices[j] + rest
-            exposed = shares[k] - EXPOSURE_SAVED * mean
-            spared = common * (shares[k] * shares[k] - exposed * exposed)
-            variance[first + j, k] = spread[pools + j, k] * (late - prices[j]) ** 2 - spared
+            cost[first + j, k] = mean * prices[j] + extra[j] * shares[k]
+            left[first + j, k] = shares[k] - mean
+            exposed[first + j, k] = shares[k] - EXPOSURE_SAVED * mean
+            variance[first + j, k] = spread[pools + j, k] * (late - prices[j]) ** 2
     if weight > 0:
         excess = _resting_excess(horizon, prices, fills[pools:], shares, order.level)
         for j in range(resting):
             for k in range(width):
                 cost[first + j, k] += weight * excess[j, k]
     pings, worth = _ping_in_turn(order, fills)
-    return WaitOrTrade(shares, sweep, cost, variance, common, pings), worth
+    common = horizon.mid_sd * horizon.mid_sd
+    return WaitOrTrade(shares, sweep, order.late, cost, variance, left, exposed, common, pings), worth
 
 
 # plans
@@ -237,15 +256,27 @@ def _waiting_shares(tables: WaitOrTrade, units: Units) -> float:
 @njit(cache=True)
 def _waiting_moments(tables: WaitOrTrade, units: Units, factor: float) -> tuple[float, float]:
     """Return cost and variance of the waiting units, each scaled by ``factor``."""
-    shares, cost, variance = tables.shares, tables.cost, tables.variance
-    money, square, exposed = 0.0, 0.0, 0.0
+    shares, cost, variance, left, exposed = tables.shares, tables.cost, tables.variance, tables.left, tables.exposed
+    money, square, swept, moved = 0.0, 0.0, 0.0, 0.0
     for k in range(len(units)):
         if units[k]:
             waits = factor * shares[units[k]]
-            money += _interpolate(waits, shares, cost[k])
-            square += _interpolate(waits, shares, variance[k])
-            exposed += waits
-    return money, max(square + tables.common * exposed * exposed, 0.0)
+            money += interpolate(waits, shares, cost[k])
+            square += interpolate(waits, shares, variance[k])
+            swept += interpolate(waits, shares, left[k])
+            moved += interpolate(waits, shares, exposed[k])
+    money += interpolate(min(swept, shares[-1]), shares, tables.late)
+    return money, square + tables.common * moved * moved
+
+
+@njit(cache=True)
+def _coupled(tables: WaitOrTrade, units: Units) -> tuple[float, float]:
+    """Return the shares that a plan expects to sweep at the horizon, and those exposed to the mid until then."""
+    swept, moved = 0.0, 0.0
+    for k in range(len(units)):
+        swept += tables.left[k, units[k]]
+        moved += tables.exposed[k, units[k]]
+    return min(swept, tables.shares[-1]), moved
 
 
 @njit(cache=True)
@@ -254,7 +285,7 @@ def _pinged(tables: WaitOrTrade, waits: float, before: bool) -> tuple[float, flo
     total = tables.shares[-1]
     now = total - waits
     size = total if before else now
-    filled = min(_interpolate(size, tables.shares, tables.pools.fills_if_any), size)
+    filled = min(interpolate(size, tables.shares, tables.pools.fills_if_any), size)
     left = max(now - filled, 0.0)
     # fills beyond the shares to trade now reduce the waiting children proportionally
     still = max(total - filled - left, 0.0) / waits if waits > 0 else 0.0
@@ -267,13 +298,13 @@ def _forecast(tables: WaitOrTrade, units: Units, before: bool) -> tuple[float, f
     waits = _waiting_shares(tables, units)
     now = tables.shares[-1] - waits
     money, square = _waiting_moments(tables, units, 1.0)
-    money += _interpolate(now, tables.shares, tables.sweep)
+    money += interpolate(now, tables.shares, tables.sweep)
     if not tables.pools.pinged or (now <= 0 and not before):
         return money, square
     filled, left, still = _pinged(tables, waits, before)
     empty = tables.pools.empty
     lucky, other = _waiting_moments(tables, units, still)
-    lucky += _interpolate(left, tables.shares, tables.sweep) + tables.pools.price * filled
+    lucky += interpolate(left, tables.shares, tables.sweep) + tables.pools.price * filled
     mean = empty * money + (1 - empty) * lucky
     return mean, empty * square + (1 - empty) * other + empty * (1 - empty) * (money - lucky) ** 2
 
@@ -286,34 +317,51 @@ def _trade_now_objectives(tables: WaitOrTrade, price: float) -> Floats:
     found = np.empty(len(shares))
     for n in range(len(shares)):
         now = shares[-1] - shares[n]
-        found[n] = plain = _interpolate(now, shares, sweep)
+        found[n] = plain = interpolate(now, shares, sweep)
         if pools.pinged and now > 0:
-            some = min(_interpolate(now, shares, fills), now)
-            saved = plain - _interpolate(now - some, shares, sweep) - pools.price * some
+            some = min(interpolate(now, shares, fills), now)
+            saved = plain - interpolate(now - some, shares, sweep) - pools.price * some
             found[n] = plain - (1 - empty) * saved + price * empty * (1 - empty) * saved * saved
     return found
+
+
+@njit(cache=True)
+def _tangent_rows(tables: WaitOrTrade, price: float, swept: float, moved: float) -> Matrix:
+    """Return the objective of every place with tangents at ``swept`` shares left and ``moved`` shares exposed."""
+    shares, late = tables.shares, tables.late
+    last = len(shares) - 1
+    k = min(int(swept / shares[1]), last - 1)
+    each = (late[k + 1] - late[k]) / (shares[k + 1] - shares[k])
+    risk = 2 * price * tables.common * moved
+    rows = np.empty(tables.cost.shape)
+    for j in range(len(rows)):
+        for n in range(last + 1):
+            rows[j, n] = tables.cost[j, n] + price * tables.variance[j, n]
+            rows[j, n] += each * tables.left[j, n] + risk * tables.exposed[j, n]
+    return rows
 
 
 @njit(cache=True)
 def _best_plan(tables: WaitOrTrade, price: float) -> tuple[Units, bool]:
     """Return the waiting units of the best plan, and whether pools are pinged with the whole order first.
 
-    One infimal convolution gives the best allocation of every waiting total. If pools are pinged with the remainder,
-    the search over totals is exact. Pings with the whole order scale all waiting children down; for these plans a grid
-    of totals is evaluated, then every total around the best.
+    One infimal convolution per tangent gives the best allocation of every waiting total; of the solutions, the one with
+    the lowest objective is kept. Pings with the whole order scale all waiting children down; for these plans a grid of
+    totals is evaluated, then every total around the best.
     """
     slots, width = tables.cost.shape
+    units, before, lowest = np.zeros(slots, dtype=np.int64), False, np.inf
     if slots == 0:
-        return np.zeros(0, dtype=np.int64), False
-    # the common variance depends on the total alone
-    best, choices = cheapest_separable_totals(tables.cost + price * tables.variance)
-    shares, common, now = tables.shares, tables.common, _trade_now_objectives(tables, price)
-    chosen, lowest = 0, np.inf
-    for n in range(width):
-        objective = best[n] + price * common * shares[n] * shares[n] + now[n]
-        if objective < lowest:
-            chosen, lowest = n, objective
-    units, before = separable_units(choices, chosen), False
+        return units, before
+    now = _trade_now_objectives(tables, price)
+    swept = moved = 0.5 * tables.shares[-1]
+    for _ in range(4):
+        best, choices = cheapest_separable_totals(_tangent_rows(tables, price, swept, moved))
+        rival = separable_units(choices, int(np.argmin(best + now)))
+        money, square = _forecast(tables, rival, False)
+        if money + price * square < lowest:
+            units, lowest = rival, money + price * square
+        swept, moved = _coupled(tables, rival)
     if not tables.pools.pinged:
         return units, before
     step, middle = max(width // 25, 1), 0
@@ -421,7 +469,7 @@ def _charged(order: WaitOrTradeTables) -> WaitOrTradeTables:
     cost = order.cost + weight * _limit_excess(order.horizon, shares, level)
     sweep = sweep + weight * np.maximum(sweep - level * shares, 0.0)
     return WaitOrTradeTables(
-        *(shares, sweep, cost, order.variance, order.common, order.horizon),
+        *(shares, sweep, order.late, cost, order.variance, order.left, order.exposed, order.horizon),
         *(order.prices, order.extra, order.share_sweep, order.least, weight, level),
     )
 
@@ -458,8 +506,8 @@ def _plan_excess(
     now = shares[-1] - waits
     pinged = tables.pools.pinged and (now > 0 or before)
     filled, left, still = _pinged(tables, waits, before) if pinged else (0.0, now, 1.0)
-    lucky = _interpolate(left, shares, tables.sweep) + tables.pools.price * filled
-    unlucky = _interpolate(now, shares, tables.sweep)
+    lucky = interpolate(left, shares, tables.sweep) + tables.pools.price * filled
+    unlucky = interpolate(now, shares, tables.sweep)
     above, excess = 0, 0.0
     sweep, mid_sd, empty = horizon.sweep, horizon.mid_sd, tables.pools.empty
     for i in range(len(_UNIFORMS)):
@@ -483,7 +531,7 @@ def _plan_excess(
                 cost += model[k, 0] * done + late * (n - done)
             else:
                 j = k - venues
-                chance = min(_interpolate(n, shares, resting[j]) / n, 1.0) if n > 0 else 0.0
+                chance = min(interpolate(n, shares, resting[j]) / n, 1.0) if n > 0 else 0.0
                 early = prices[j] + (1 - EXPOSURE_SAVED) * mid_sd * z
                 cost += n * (early if _UNIFORMS[i, luck] < chance else late)
         if cost > level:
