@@ -49,7 +49,7 @@ SIZES, WAITS = sized(((100, 1000), (10.0, 60.0, 300.0)), ((100,), (10.0,)))
 RISKS = sized(tuple(PROFILES.values()), (CAUTIOUS,))
 # every seed has a router of its own, which sees 20 orders per day: about as many as in a study with default settings
 DAYS, TRAIN, ORDERS, SEEDS, SEED = sized((30, 10, 40, 2, 35), (2, 1, 4, 1, 35))
-HOURS = sized(None, (dt.time(11), dt.time(11, 5)))
+HOURS = sized((dt.time(10, 30), dt.time(11, 30)), (dt.time(11), dt.time(11, 5)))
 LEVEL = 0.02
 """Basis points by which the objective of the best router may be lower."""
 MOST_MEDIAN, MOST_LATE = 300, 1000

@@ -23,6 +23,7 @@ from riskroute.routers.contextual.lit_belief import (
 )
 from riskroute.routers.contextual.market_features import MarketFeatures, horizon_feature
 from riskroute.routers.contextual.router import Contextual, ContextualGreedy, ContextualIds, _order_class
+from riskroute.routers.contextual.wait_or_trade import WaitOrTradePlan, _best_plan, _coupled
 from riskroute.routers.public_data import PublicData, PublicMarketAtHorizon, PublicQueueOutflow
 from riskroute.routers.report import ChildReport, Report
 from riskroute.routers.risk import CHEAPEST, RiskProfile
@@ -317,7 +318,7 @@ def test_compiled_outlooks_of_limit_orders_are_those_that_were_learned() -> None
     router = ContextualGreedy()
     taught(router, {"A": 0.7, "B": 0.4}, rounds=41, deviation=0.01)
     lit, _ = router.symbol_beliefs("")
-    coef, var_coef = lit.estimate.mean_coef, lit.estimate.var_coef
+    coef = lit.estimate.mean_coef
     shares = np.linspace(0.0, 1000.0, 5)
     for _ in range(20):
         behind, sizes = rng.integers(0, 3, size=4) / 100, rng.integers(0, 900, size=4)
@@ -339,18 +340,35 @@ def test_compiled_outlooks_of_limit_orders_are_those_that_were_learned() -> None
         each = sweep / np.maximum(shares, 1) / now.half_spread
         profit = (fixed + own)[:, None] + filled[:, None] * fill
         profit += coef[-1] * (fill * seen.earned[:, None] - (1 - fill) * each)
-        still = np.clip(-coef[11] - coef[12] * fill, 0.0, 1.0)
-        alone = var_coef[1] + var_coef[2] * np.maximum(seen.behind, 0.0)
+        late = sweep + (wait.horizon.sweep - now.sweep) * shares
         assert wait.venues == np.flatnonzero(seen.there).tolist()
         assert 2 not in wait.venues
         there, half = seen.there, now.half_spread
-        late = sweep + (wait.horizon.sweep - now.sweep) * shares
-        cost = -half * profit * shares - np.interp(still * shares, shares, late)
-        np.testing.assert_allclose(wait.cost, cost[there], rtol=1e-9, atol=1e-12)
-        np.testing.assert_allclose(wait.left, (still * shares)[there], rtol=1e-9, atol=1e-12)
-        moved = np.sqrt(still**2 + var_coef[0]) * shares
-        np.testing.assert_allclose(wait.exposed, moved[there], rtol=1e-9, atol=1e-9)
-        np.testing.assert_allclose(wait.variance, (half**2 * alone[:, None] * shares**2)[there], rtol=1e-9)
+        cost = (-half * profit * shares)[there] - np.interp(wait.left, shares, late)
+        np.testing.assert_allclose(wait.cost, cost, rtol=1e-9, atol=1e-12)
+
+
+def test_unfilled_shares_exposure_and_variance_are_those_of_simulated_limit_orders() -> None:
+    """An order fills like its middle share, given the move of the mid; the exposure is the slope of its cost."""
+    router = ContextualGreedy()
+    taught(router, {"A": 0.7, "B": 0.4}, rounds=41, deviation=0.01)
+    lit, _ = router.symbol_beliefs("")
+    context, shares = moment(1000), np.linspace(0.0, 1000.0, 5)
+    now, sweep = MarketFeatures.of(context, context.sweep_cost / 1000), context.displayed.costs(shares)
+    wait = lit.forecast(context, now, shares, sweep)
+    rng = np.random.default_rng(8)
+    move, luck = rng.standard_normal(400_000), rng.random(400_000)
+    for v, (paid, odds, queue, outflow) in enumerate(wait.horizon.venues):
+        for k in (1, 4):
+            n = shares[k]
+            score = odds + wait.horizon.slopes[0] * move + wait.horizon.slopes[1] * np.log((queue + n / 2) / outflow)
+            missed = luck < 1 / (1 + np.exp(-score))
+            late = sweep[k] / n + wait.horizon.sweep - now.sweep + wait.horizon.mid_sd * move
+            costs = n * np.where(missed, late, paid)
+            slope = float(np.mean(costs * move))
+            assert wait.left[v, k] == pytest.approx(n * missed.mean(), rel=0.02)
+            assert wait.exposed[v, k] * wait.horizon.mid_sd == pytest.approx(slope, rel=0.03)
+            assert wait.variance[v, k] == pytest.approx(costs.var() - slope**2, rel=0.05)
 
 
 def test_draws_prepared_ahead_equal_draws_at_the_decision() -> None:
@@ -389,8 +407,9 @@ def test_the_compiled_choice_is_that_of_plans_compared_one_by_one(budget: float)
     for number in range(100, 130):
         problem = router.problem(moment(number))
         hazards, price = problem.dark.draw(problem.uses, rng), float(rng.random())
-        mean, drawn = problem.mean, problem.tables(hazards).best_plan(price)
+        mean, world = problem.mean, problem.tables(hazards)
         best = mean.best_plan(price)
+        drawn = WaitOrTradePlan(*_best_plan(world, price, *_coupled(mean, best.units), 1))
         worse = mean.forecast(drawn).objective(price) - mean.forecast(best).objective(price)
         wanted = drawn if worse <= budget else best
         moments = problem.dark.moments(problem.uses, problem.shares, hazards)

@@ -426,7 +426,7 @@ def _posting_tables(
     there, width = np.flatnonzero((queues > 0) & np.isfinite(flows)), len(shares)
     count = len(there)
     cost, variance, model = np.zeros((count, width)), np.zeros((count, width)), np.zeros((count, 4))
-    left, exposed = np.zeros((count, width)), np.zeros((count, width))
+    left, exposed, steps = np.zeros((count, width)), np.zeros((count, width)), np.exp(-fills[1] * _NODES)
     common = coef[0] + coef[1] * imbalance + coef[2] * lean / half + coef[8] * sweep / half + coef[11] * drift
     for row in range(count):
         v = there[row]
@@ -446,9 +446,9 @@ def _posting_tables(
             now = late[k] / n - (late[-1] / shares[-1] - sweep)  # cost per share of sweeping as many now
             known = fill * (distance - makers[v]) - (1 - fill) * now
             odds = model[row, 1] + fills[2] * min(max(np.log((queues[v] + n / 2) / outflow), -5.0), 5.0)
-            missed, mean, square, slope = 0.0, 0.0, 0.0, 0.0
+            missed, mean, square, slope, scale = 0.0, 0.0, 0.0, 0.0, np.exp(-odds)
             for i in range(len(_NODES)):
-                miss = _WEIGHTS[i] / (1 + np.exp(-odds - fills[1] * _NODES[i]))
+                miss = _WEIGHTS[i] / (1 + scale * steps[i])
                 extra = (
                     late[k] / n + mid_sd * _NODES[i] - model[row, 0]
                 )  # cost of an unfilled share, less a filled one's

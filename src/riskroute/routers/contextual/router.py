@@ -276,7 +276,7 @@ class ContextualGreedy(Router):
     # places; variance does not. The minimum falls by up to a third if the multiplier is below 0.1.
     guarded_kappa: ClassVar[float] = 0.15
     risk: RiskProfile = parameter(BALANCED, risk_profile)
-    units: int = parameter(50, whole_number, maximum=1000)
+    units: int = parameter(40, whole_number, maximum=1000)
     lit_half_life: float = parameter(5.0, real_number, above=0)
     dark_half_life: float = parameter(5.0, real_number, above=0)
     leak: float = parameter(0.02, real_number, minimum=0, maximum=1000)

@@ -103,7 +103,8 @@ class WaitOrTrade(NamedTuple):
 
     def best_plan(self, price: float) -> WaitOrTradePlan:
         """Return the plan that minimises cost plus ``price`` times variance."""
-        units, before = _best_plan(self, price)
+        half = float(self.shares[-1]) / 2
+        units, before = _best_plan(self, price, half, half, 2)
         return WaitOrTradePlan(units, bool(before))
 
     def forecast(self, plan: WaitOrTradePlan) -> _PlanForecast:
@@ -342,11 +343,12 @@ def _tangent_rows(tables: WaitOrTrade, price: float, swept: float, moved: float)
 
 
 @njit(cache=True)
-def _best_plan(tables: WaitOrTrade, price: float) -> tuple[Units, bool]:
+def _best_plan(tables: WaitOrTrade, price: float, swept: float, moved: float, rounds: int) -> tuple[Units, bool]:
     """Return the waiting units of the best plan, and whether pools are pinged with the whole order first.
 
-    One infimal convolution per tangent gives the best allocation of every waiting total; of the solutions, the one with
-    the lowest objective is kept. Pings with the whole order scale all waiting children down; for these plans a grid of
+    The first of up to ``rounds`` tangents are those at ``swept`` shares left and ``moved`` shares exposed. One infimal
+    convolution per round gives the best allocation of every waiting total; of the solutions, the one with the lowest
+    objective is kept. Pings with the whole order scale all waiting children down; for these plans a grid of
     totals is evaluated, then every total around the best.
     """
     slots, width = tables.cost.shape
@@ -354,13 +356,15 @@ def _best_plan(tables: WaitOrTrade, price: float) -> tuple[Units, bool]:
     if slots == 0:
         return units, before
     now = _trade_now_objectives(tables, price)
-    swept = moved = 0.5 * tables.shares[-1]
-    for _ in range(4):
+    for _ in range(rounds):
         best, choices = cheapest_separable_totals(_tangent_rows(tables, price, swept, moved))
         rival = separable_units(choices, int(np.argmin(best + now)))
         money, square = _forecast(tables, rival, False)
+        same = np.array_equal(rival, units)
         if money + price * square < lowest:
             units, lowest = rival, money + price * square
+        if same:
+            break
         swept, moved = _coupled(tables, rival)
     if not tables.pools.pinged:
         return units, before
@@ -383,8 +387,10 @@ def _plan_under_draw(
     charged = _charged(order)
     ours, worth = _with_pools(charged, mean)
     world = _with_pools(charged, drawn)[0]
-    best, best_before = _best_plan(ours, price)
-    units, before = _best_plan(world, price)
+    half = order.shares[-1] / 2
+    best, best_before = _best_plan(ours, price, half, half, 2)
+    swept, moved = _coupled(ours, best)
+    units, before = _best_plan(world, price, swept, moved, 1)  # the draw is close to the mean, and so are its tangents
     money, square = _forecast(ours, best, best_before)
     rival, rival_square = _forecast(ours, units, before)
     if rival + price * rival_square - money - price * square <= allowance:
