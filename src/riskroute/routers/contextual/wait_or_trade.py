@@ -4,8 +4,8 @@ Cost and variance of waiting are tabulated, one row per place where shares can w
 that of the displayed books, less the expected saving from pools pinged first. Two totals couple the places: shares that
 do not fill are swept together at the horizon, each dearer than the last, and all shares that wait are exposed to the
 same move of the mid, which charges the square of their total. Both charges are convex. Replaced by tangents, they leave
-a sum over places, which an infimal convolution (`riskroute.routing.separable`) minimises; this is repeated with the
-tangents at the solution. The minimum under tangents is a lower bound on the objective of any plan.
+a sum over places, which an infimal convolution (`riskroute.routing.separable`) minimises for every waiting total; this
+is repeated with the tangents at the solution.
 
 A limit order that fills has a known cost; one that does not is swept at the horizon, mostly when the mid has moved
 away. Its cost is therefore a right-skewed mixture, and variance understates its tail. Given the move until the horizon,
@@ -327,45 +327,32 @@ def _trade_now_objectives(tables: WaitOrTrade, price: float) -> Floats:
 
 
 @njit(cache=True)
-def _tangent_rows(tables: WaitOrTrade, price: float, swept: float, moved: float) -> Matrix:
-    """Return the objective of every place with tangents at ``swept`` shares left and ``moved`` shares exposed."""
-    shares, late = tables.shares, tables.late
-    last = len(shares) - 1
-    k = min(int(swept / shares[1]), last - 1)
-    each = (late[k + 1] - late[k]) / (shares[k + 1] - shares[k])
-    risk = 2 * price * tables.common * moved
-    rows = np.empty(tables.cost.shape)
-    for j in range(len(rows)):
-        for n in range(last + 1):
-            rows[j, n] = tables.cost[j, n] + price * tables.variance[j, n]
-            rows[j, n] += each * tables.left[j, n] + risk * tables.exposed[j, n]
-    return rows
-
-
-@njit(cache=True)
 def _best_plan(tables: WaitOrTrade, price: float, swept: float, moved: float, rounds: int) -> tuple[Units, bool]:
     """Return the waiting units of the best plan, and whether pools are pinged with the whole order first.
 
-    The first of up to ``rounds`` tangents are those at ``swept`` shares left and ``moved`` shares exposed. One infimal
-    convolution per round gives the best allocation of every waiting total; of the solutions, the one with the lowest
-    objective is kept. Pings with the whole order scale all waiting children down; for these plans a grid of
-    totals is evaluated, then every total around the best.
+    The first of ``rounds`` tangents are those at ``swept`` shares left and ``moved`` shares exposed. An infimal
+    convolution gives the best allocation of every waiting total under the tangents; the total is then chosen without
+    them. Pings with the whole order scale all waiting children down; for these plans a grid of totals is evaluated,
+    then every total around the best.
     """
     slots, width = tables.cost.shape
+    shares, late, left, exposed = tables.shares, tables.late, tables.left, tables.exposed
     units, before, lowest = np.zeros(slots, dtype=np.int64), False, np.inf
     if slots == 0:
         return units, before
-    now = _trade_now_objectives(tables, price)
+    now, charge = _trade_now_objectives(tables, price), price * tables.common
     for _ in range(rounds):
-        best, choices = cheapest_separable_totals(_tangent_rows(tables, price, swept, moved))
-        rival = separable_units(choices, int(np.argmin(best + now)))
-        money, square = _forecast(tables, rival, False)
-        same = np.array_equal(rival, units)
-        if money + price * square < lowest:
-            units, lowest = rival, money + price * square
-        if same:
-            break
-        swept, moved = _coupled(tables, rival)
+        k = min(int(swept / shares[1]), width - 2)
+        each, risk = (late[k + 1] - late[k]) / (shares[k + 1] - shares[k]), 2 * charge * moved
+        rows = tables.cost + price * tables.variance + each * left + risk * exposed
+        best, choices = cheapest_separable_totals(rows)
+        for n in range(width):
+            rival = separable_units(choices, n)
+            last, open_to = _coupled(tables, rival)
+            objective = best[n] - each * last - risk * open_to
+            objective += interpolate(last, shares, late) + charge * open_to * open_to + now[n]
+            if objective < lowest:
+                units, lowest, swept, moved = rival, objective, last, open_to
     if not tables.pools.pinged:
         return units, before
     step, middle = max(width // 25, 1), 0
