@@ -68,6 +68,7 @@ def main() -> None:
             name: market_days(name, days=DAYS, seed=SEED, hours=HOURS, kept=kept, backend=backend) for name in MARKETS
         }
         checks = _speed(tables[MARKETS[0]][0])
+        cells: list[tuple[str, int, float, int | None]]
         cells = [(name, shares, horizon, TRAIN) for name in MARKETS for shares in SIZES for horizon in WAITS]
         if LOBSTER:
             tables["AMZN"] = _lobster(Path(folder) / "lobster", kept, backend)
@@ -151,7 +152,7 @@ def _row(market: str, config: BacktestConfig, found: RouterComparison, rule: str
 def _lobster(folder: Path, kept: Path, backend: Backend) -> list[MarketDay]:
     """Return the day of the LOBSTER sample."""
     assert LOBSTER is not None
-    import_files([LOBSTER], folder, ReadingOptions())
+    import_files([Path(LOBSTER)], folder, ReadingOptions())
     fees = FeeSchedule([Fee("XNAS", dt.date(2012, 1, 1), "0.0030 per share", "-0.0020 per share")])
     return market_days(folder, fees=fees, kept=kept, backend=backend)
 

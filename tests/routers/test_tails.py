@@ -37,8 +37,8 @@ CORRELATION = 0.5  # of fills at two venues, given the move
 def plan_tables(places: int, sweep: Any, pools: _PingedPools, prices: Any) -> tuple[WaitOrTrade, WaitOrTradeTables]:
     """Tables of a plan whose waiting shares cost nothing but their tails."""
     rows = np.zeros((places, len(SHARES)))
-    order = WaitOrTradeTables(SHARES, sweep, sweep, *[rows] * 4, HORIZON, prices, np.zeros(0), 0.013, 0.0)
-    return WaitOrTrade(SHARES, sweep, sweep, *[rows] * 4, 0.0, pools), order
+    tables = SHARES, sweep, sweep, rows, rows, rows, rows
+    return WaitOrTrade(*tables, 0.0, pools), WaitOrTradeTables(*tables, HORIZON, prices, np.zeros(0), 0.013, 0.0)
 
 
 def chances(law: Any, sizes: Any, move: Any) -> Any:

@@ -132,7 +132,8 @@ def test_the_objective_charges_variance() -> None:
 def test_pool_fills_that_do_not_fit_the_order_are_refused() -> None:
     model = WaitOrTradeModel(np.zeros((1, 4)), np.zeros(2), 0.01, 0.0)
     sweep = 0.01 * SHARES
-    good = WaitOrTradeTables(SHARES, sweep, sweep, *[LIMIT] * 4, model, np.zeros(1), np.zeros(1), 0.01, 0.0)
+    tables = SHARES, sweep, sweep, LIMIT, LIMIT, LIMIT, LIMIT
+    good = WaitOrTradeTables(*tables, model, np.zeros(1), np.zeros(1), 0.01, 0.0)
     two = np.zeros((2, 3))  # one pool: a ping and a resting order
     assert good.with_pools((two, two))[0].cost.shape == (2, 3)
     fills = r"^fills must have one row per ping and per resting order, and one column for 0, 1 .. U units$"

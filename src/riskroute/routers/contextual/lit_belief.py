@@ -328,9 +328,10 @@ class LitBelief:
         terms = np.array([*market, books.mid, context.sign, context.tick, context.horizon, drift])
         places = np.array([*best, books.post_fees(own), flows, effects])
         mid_sd = math.sqrt(self._variance_rate(market) * context.horizon)
-        there, *tables, model = _posting_tables(places, terms, coef, fills, shares, sweep + rise * shares, mid_sd)
+        found = _posting_tables(places, terms, coef, fills, shares, sweep + rise * shares, mid_sd)
+        there, cost, variance, left, exposed, model = found
         horizon = WaitOrTradeModel(model, fills[1:3], market.sweep + rise, mid_sd)
-        return _PostingForecast(there.tolist(), *tables, horizon)
+        return _PostingForecast(there.tolist(), cost, variance, left, exposed, horizon)
 
     def _fill_coefficients(self, horizon: float) -> Floats:
         """Return the coefficients of the symbol's fill model; before the first outcome, of another symbol's model."""

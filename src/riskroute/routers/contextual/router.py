@@ -70,16 +70,17 @@ class PlanningProblem:
         self.uses = [(pool, horizon) for horizon in horizons for pool in self.pools]
         self.places: list[tuple[str, str]] = []
         self.posting = lit.forecast(context, self.market, self.shares, sweep) if context.horizon > 0 else None
-        tables, model, late, extra = [self.no_pools] * 4, _NO_HORIZON, sweep, np.zeros(0)
+        cost = variance = left = exposed = self.no_pools
+        model, late, extra = _NO_HORIZON, sweep, np.zeros(0)
         if self.posting is not None:
-            _, *tables, model = self.posting
+            _, cost, variance, left, exposed, model = self.posting
             late = sweep + (model.sweep - self.market.sweep) * self.shares
             names = [context.books.venues[v] for v in self.posting.venues]
             self.places = [("limit", name) for name in names] + [("dark_rest", pool) for pool in self.pools]
             # never a bonus: estimates below 0 are noise
             extra = half * np.array([max(dark.adverse_selection(pool), 0.0) for pool in self.pools])
         self.order = WaitOrTradeTables(
-            *(self.shares, sweep, late, *tables, model),
+            *(self.shares, sweep, late, cost, variance, left, exposed, model),
             *(np.array([prices[name] for name in self.pools]), extra, self.market.sweep),
             leak * context.shares**2 / 1000 * context.tick,  # expected cost of a ping's leak
             *(weight, level / 1e4 * context.value_price),
