@@ -502,7 +502,7 @@ class Contextual(ContextualGreedy):
         self.ready, self.last_asked = {}, {}
 
     def choose(self, problem: PlanningProblem, price: float) -> tuple[WaitOrTradePlan, tuple[str, ...]]:
-        if not problem.pools or problem.posting is None:
+        if not problem.pools or problem.posting is None or not self.budget:
             return super().choose(problem, price)
         return problem.plan_under_draw(self._take_draw(problem), price, self.budget / problem.per_bp)
 
