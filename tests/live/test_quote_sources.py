@@ -110,12 +110,15 @@ def test_a_gap_empties_the_books_of_a_venue_until_the_next_one(tmp_path: Path) -
 def test_a_book_that_is_no_book_is_a_gap_and_raises_nothing(tmp_path: Path) -> None:
     with fed(tmp_path, MemoryStore()) as (feed, up):
         feed.sink.put("DEMO", [book("A"), book("B")])
-        for wrong in (book("A", bid=1003), book("A", at=0), book("nowhere")):
+        text: Any = "10.00"
+        for wrong in (book("A", bid=1003), book("A", at=0), book("A", bids=((text, 5),)), book("nowhere")):
             feed.sink.put("DEMO", [book("A")])
             feed.sink.put("DEMO", [wrong])
             kept = {"A", "B"} if wrong.venue == "nowhere" else {"B"}
             assert {quote.venue for quote in up.service.history("DEMO") or ()} == kept
         feed.sink.put("no such symbol", [book("A")])
+        feed.sink.put("DEMO", [], [MarketTrade(venue="nowhere", side="bid", price=1, shares=1, at=1)])
+        assert up.service.history.outflows("DEMO", ["A"], 1, time.time_ns()) == {}
         feed.sink.gap("nowhere", None, "cut")
 
 

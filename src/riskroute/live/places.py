@@ -127,7 +127,7 @@ class Places:
     def begin(self, reason: str) -> None:
         """Take all places down, and await answers for all open children."""
         ledger, now = self._ledger, self._ledger.clock()
-        self._wired = {wire_id(name): name for name in ledger.state.children}
+        self._wired = {}
         self.unresolved = {place: set() for place in self.gateways}
         for name, child in ledger.state.children.items():
             if not child.done:
@@ -190,9 +190,12 @@ class Places:
 
     def child_of(self, name: str) -> str | None:
         """Return the id of the child that a venue names; None if the order is foreign."""
-        if name in self._ledger.state.children:
-            return name
-        return self._wired.get(name) or (name if self.our_form.fullmatch(name) else None)
+        children = self._ledger.state.children
+        if name in children or not self.our_form.fullmatch(name):
+            return name if name in children else None
+        if name not in self._wired and "-" not in name:  # of an earlier process, or of an order that was archived
+            self._wired |= {wire_id(one): one for one in children}
+        return self._wired.get(name, name)
 
     def ours(self, reports: Iterable[ExecutionReport]) -> list[ExecutionReport]:
         """Return the reports of our children, with the ids of these; halt trading or ignore those of foreign orders."""

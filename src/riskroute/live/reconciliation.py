@@ -27,7 +27,7 @@ class Reconciliation:
     """Compares each place with the log when it comes up and every minute; call with the ledger's lock held."""
 
     every = 60 * NANO
-    again = NANO  # a difference counts once two accounts so far apart show the same: fills may be under way
+    again = NANO  # a difference counts once two accounts so far apart show it: reports may be under way, lists late
 
     def __init__(
         self, places: Places, ledger: Ledger, timers: LedgerTimers, post: Callable[[list[Task]], None]
@@ -35,6 +35,7 @@ class Reconciliation:
         self._places, self._ledger, self._timers, self._post = places, ledger, timers, post
         self._asked: dict[str, int] = {}
         self._moved: dict[str, dict[str, Decimal]] = {}  # by place, changes of balances seen once
+        self._late: dict[str, set[str]] = {}  # by place, children that are done and were open in the last account
         self.checked: dict[str, int] = {}  # by place, the time of the last account
         self.differences: dict[str, list[str]] = {}  # by place, those of our orders in the last account
 
@@ -68,7 +69,7 @@ class Reconciliation:
 
     def _compare_orders(self, place: str, account: VenueAccount) -> list[str]:
         ledger, state, asked = self._ledger, self._ledger.state, self._asked.get(place, 0)
-        found, there, wrong = list[str](), set[str](), list[ChildOrder]()
+        found, there, late, wrong = list[str](), set[str](), set[str](), list[ChildOrder]()
         for one in account.open_orders:
             name = self._places.child_of(one.wire_id)
             if name is None:
@@ -78,8 +79,10 @@ class Reconciliation:
             else:
                 there.add(name)
                 if child.done and child.done_at < asked:
-                    found.append(f"{place} has {name}, which is done in the log: it is cancelled")
-                    wrong.append(child.order)
+                    late.add(name)
+                    if name in self._late.get(place, ()):
+                        found.append(f"{place} has {name}, which is done in the log: it is cancelled")
+                        wrong.append(child.order)
         missing = [
             QueryEffect(child.order)
             for name, child in state.children.items()
@@ -90,6 +93,9 @@ class Reconciliation:
             and child.sent_at < asked
             and name not in there
         ]
+        if late and not wrong:
+            self._timers.add(ledger.clock() + self.again, "account", place, 1)
+        self._late[place] = late
         if missing:  # it has ended, and the report is missing or under way
             self._post(list(missing))
         for order in wrong:

@@ -16,6 +16,7 @@ import msgspec
 
 from riskroute.core.errors import HaltedError, InputError, LeaseError, OverloadedError, StateError
 from riskroute.core.instrument import Instrument, instrument_terms
+from riskroute.core.text import one_line_text
 from riskroute.live.background import BackgroundProcess, BackgroundThread
 from riskroute.live.config import LiveConfig
 from riskroute.live.engine import TradingEngine, new_engine_answer
@@ -47,9 +48,9 @@ class _SourceSink:
     def put(self, symbol: str, quotes: Sequence[VenueQuote], trades: Sequence[MarketTrade] | None = None) -> None:
         try:
             self._service.put_sourced(symbol, quotes, trades)
-        except InputError as error:  # such a book is as good as none
+        except Exception as error:  # a source may put anything; what is no book is as good as none
             for quote in quotes:
-                self.gap(quote.venue, symbol, str(error))
+                self.gap(quote.venue, symbol, one_line_text(error))
 
     def gap(self, place: str, symbol: str | None, reason: str) -> None:
         self._service.drop_sourced(place, symbol, reason)
@@ -303,7 +304,7 @@ class Service:
     def put_sourced(self, symbol: str, quotes: Sequence[VenueQuote], trades: Sequence[MarketTrade] | None) -> None:
         """Apply books and trades from a source, in its own thread; log them if the configuration says so."""
         instrument = self._parser.instrument(symbol)
-        books = self._parser.sourced(instrument, quotes)
+        books = self._parser.sourced(instrument, quotes, trades or ())
         seen: tuple[MarketTrade, ...] = ()
         if trades is not None:
             seen = self.history.trade(symbol, trades, self.clock())

@@ -73,6 +73,7 @@ class Scenario:
     silence: float
     lost: float
     latency: float
+    per_second: float  # orders, cancels and queries that a session may send; 0: no limit
 
     @property
     def settings(self) -> str:
@@ -132,6 +133,7 @@ def drawn(seed: int) -> Scenario:
         silence=odds[4] / 2,
         lost=odds[5] / 2,
         latency=rng.choice((0.0005, 0.002, 0.02)),
+        per_second=rng.choice((0.0, 0.0, 2.0, 20.0)),
     )
 
 

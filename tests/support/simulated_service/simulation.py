@@ -192,11 +192,13 @@ class Simulation:
     # the parts of the service
 
     def _make_config(self) -> _Config:
+        per_second = self.scenario.per_second
+        limit = {"orders_per_second": per_second, "burst": 5, "hold_ms": 200.0} if per_second else {}
         given: dict[str, Any] = {
             "log": {"path": str(self.folder / "live.sqlite"), "snapshot_every": self.scenario.snapshot_every},
             "router": {"refit_every": self.scenario.refit_every},
-            "venues": {name: {"taker": "3 bps", "maker": "-2 bps"} for name in VENUES},
-            "pools": {name: {"fee": "1 bps"} for name in POOLS},
+            "venues": {name: {"taker": "3 bps", "maker": "-2 bps", **limit} for name in VENUES},
+            "pools": {name: {"fee": "1 bps", **limit} for name in POOLS},
             "instruments": INSTRUMENTS,
             "tokens": {name: {"hash": token_hash(token), "scopes": [name]} for name, token in TOKENS.items()},
             "halt_file": str(self.folder / "HALT"),
@@ -222,7 +224,14 @@ class Simulation:
 
     def lines(self) -> dict[str, Gateway]:
         """Return the lines to all venues."""
-        return {name: Line(venue, self.on_point, self.on_send) for name, venue in self.venues.items()}
+        lines = {name: Line(venue, self.on_point, self.on_send) for name, venue in self.venues.items()}
+        for line in lines.values():
+            line.is_known = self.is_known
+        return dict(lines)
+
+    def is_known(self, child: str) -> bool:
+        """Return whether the service has a child in its state: of archived ones, it knows no wire ids after a start."""
+        return self.service is not None and child in self.service.engine.state.children
 
     def on_send(self, child: ChildOrder) -> None:
         """Check a child that the service sends."""

@@ -10,15 +10,18 @@ import random
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
 from riskroute.core.instrument import instrument_terms
 from riskroute.live.state.amounts import amount_scale
 from riskroute.live.state.execution_reports import ExecutionReport, ReportKind
 from riskroute.live.state.orders import ChildOrder
-from riskroute.live.venues.gateway import GatewaySink, VenueAccount, VenueTerms
+from riskroute.live.venues.gateway import GatewaySink, VenueAccount, VenueTerms, wire_id
 from riskroute.live.venues.simulated import SimulatedVenue, _VenueChild
 from simulated_service.scheduler import Scheduler, SimpleQueue, Thread
 
 _DAY = 86_400 * 10**9
+WIRED = ("B", "Q")  # places that report children by their wire ids
 
 
 class Venue(SimulatedVenue):
@@ -159,6 +162,7 @@ class Line:
         self.venue, self._on_point, self._on_send = venue, on_point, on_send
         self.session = venue.place
         self.closed = False
+        self.is_known: Callable[[str], bool] = lambda child: False  # whether its wire id leads back
         self._said: Any = SimpleQueue()
 
     def connect(self, sink: GatewaySink) -> None:
@@ -172,6 +176,8 @@ class Line:
 
     def __call__(self, *reports: ExecutionReport) -> None:
         for report in reports:
+            if self.session in WIRED and self.is_known(report.child):
+                report = msgspec.structs.replace(report, child=wire_id(report.child))
             self._said.put(report)
 
     def up(self) -> None:

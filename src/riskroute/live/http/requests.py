@@ -350,8 +350,12 @@ class RequestParser:
             )
         return tuple(made)
 
-    def sourced(self, instrument: Instrument, quotes: Iterable[VenueQuote]) -> tuple[VenueQuote, ...]:
-        """Return books of a quote source, those without fees with the fees of their venues; raise if one is invalid."""
+    def sourced(
+        self, instrument: Instrument, quotes: Iterable[VenueQuote], trades: Iterable[MarketTrade]
+    ) -> tuple[VenueQuote, ...]:
+        """Return books of a source, with the fees of their venues if they have none; raise if one is invalid."""
+        for trade in trades:
+            self._check_venue(trade.venue)
         made, day = [], self._session(instrument, self._clock())[2]
         for quote in quotes:
             taker, maker = self._venue_fees(quote.venue, instrument, day)
