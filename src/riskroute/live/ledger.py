@@ -114,11 +114,11 @@ class Ledger:
             return done
         return self._append(entries, tasks, (), deferrable=deferrable)
 
-    def halt(self, reason: str) -> None:
-        """Halt trading because of a limit, unless it is halted already."""
+    def halt(self, reason: str, by: str = "limits") -> None:
+        """Halt trading because of a limit or an inconsistency (``book``), unless it is halted already."""
         with self.lock:
             if not self.state.halted:
-                self.record(HaltedEvent(at=self.clock(), reason=reason, by="limits"))
+                self.record(HaltedEvent(at=self.clock(), reason=reason, by=by))
 
     def record_in_batch(self, event: AnyEvent, answer: Callable[[Written], None]) -> None:
         """Apply an event and its consequences; the engine's thread appends them with those of the same turn.
@@ -422,7 +422,8 @@ class LedgerOutbox:
         self._held.setdefault(session, []).append(task)
         if when < self._release_at.get(session, math.inf):
             self._release_at[session] = when
-            self._timers.add(when, "session", session)
+            with self._ledger.lock:
+                self._timers.add(when, "session", session)
 
     def release(self, session: str) -> None:
         """Try again to send what waits for the budget of a session."""

@@ -84,6 +84,7 @@ class MarketHistory:
         self.keep, self.stale = keep, stale
         self._lock = threading.RLock()
         self._books: dict[str, dict[str, VenueQuote]] = {}
+        self.newest: dict[str, int] = {}  # by venue, time of its newest book
         self._expected: Counter[str] = Counter()  # by symbol, number of orders between `expect` and `seen`
         self._quotes: dict[tuple[str, str], _History[VenueQuote]] = defaultdict(lambda: _History(self.most_quotes))
         self._trades: dict[tuple[str, str], _History[MarketTrade]] = defaultdict(lambda: _History(self.most_trades))
@@ -98,6 +99,8 @@ class MarketHistory:
             for quote in quotes:
                 if quote.venue not in books or quote.at >= books[quote.venue].at:
                     books[quote.venue] = quote
+                if quote.at > self.newest.get(quote.venue, 0):
+                    self.newest[quote.venue] = quote.at
                 if kept:
                     self._quotes[symbol, quote.venue].add(quote)
             self._books[symbol] = books
@@ -114,15 +117,6 @@ class MarketHistory:
                 self._books[one] = {name: quote for name, quote in self._books[one].items() if name != venue}
                 self._quotes[one, venue].lost = self._trades[one, venue].lost = at
             return gone
-
-    def newest(self) -> dict[str, int]:
-        """Return the time of the newest book of each venue."""
-        found: dict[str, int] = {}
-        with self._lock:
-            for books in self._books.values():
-                for venue, quote in books.items():
-                    found[venue] = max(found.get(venue, 0), quote.at)
-        return found
 
     def __call__(self, symbol: str) -> tuple[VenueQuote, ...] | None:
         """Return the known books of a symbol; None if there never were any."""

@@ -219,7 +219,7 @@ class Places:
         """Count an order that is not ours, and halt trading unless the place's rules ignore it."""
         self.foreign[place] += 1
         if place not in self.rules or self.rules[place].foreign == "halt":
-            self._ledger.halt(f"{place} has an order that is not ours, {shown(order)}")
+            self._ledger.halt(f"{place} has an order that is not ours, {shown(order)}", "book")
 
     def sent(self, place: str) -> None:
         """Note that a gateway has sent."""

@@ -102,7 +102,7 @@ class Reconciliation:
             with suppress(Exception):  # a gateway may raise anything; the next account shows the order again
                 self._places.gateways[place].cancel(order)
         if found:
-            ledger.halt(found[0])
+            ledger.halt(found[0], "book")
         return found
 
     def _compare_balances(self, place: str, balances: dict[str, Decimal]) -> None:

@@ -195,7 +195,7 @@ def state_view(service: Service, recent: int = 50) -> dict[str, Any]:
 
 def _connections(service: Service) -> dict[str, Any]:
     """Return, by place, whether it is up, its newest book, what its session may send, and its reconciliation."""
-    engine, newest = service.engine, service.history.newest()
+    engine, newest = service.engine, service.history.newest
     places, reconciliation, now = engine.places, engine.reconciliation, service.clock()
     found = {}
     for name in places.gateways:
@@ -345,7 +345,7 @@ class MetricsView(Collector):
                     "snapshot_bytes": ("Bytes of the last snapshot and its archived orders", float(snapshots.bytes)),
                 }
             open_children = {name: float(use.open) for name, use in state.venues.items()}
-            newest, now, known = self._service.history.newest(), self._service.clock(), engine.places
+            newest, now, known = dict(self._service.history.newest), self._service.clock(), engine.places
             connections: dict[str, tuple[str, Mapping[str, float]]] = {
                 "place_up": (
                     "Whether a venue or pool can be used",
