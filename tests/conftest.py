@@ -41,10 +41,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: LONGEST.index(item.path.name) if item.path.name in LONGEST else len(LONGEST))
 
 
-@pytest.fixture(autouse=True)
-def _compilation_unannounced(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep commands silent about compilation: whether kernels are in the cache depends on the tests before."""
-    monkeypatch.setattr("riskroute.core.runtime.announce_compilation", lambda *_, **__: None)
+@pytest.fixture(scope="session", autouse=True)
+def _compilation_unannounced() -> Iterator[None]:
+    """Keep commands silent about compilation: whether kernels are in the cache depends on the tests before.
+
+    Of the session, since fixtures of modules run commands too, whose announcements would last until the end.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("riskroute.core.runtime.announce_compilation", lambda *_, **__: None)
+        yield
 
 
 @pytest.fixture(scope="session")

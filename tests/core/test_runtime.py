@@ -56,6 +56,17 @@ def test_nothing_is_said_where_nothing_is_compiled(lines: list[str], subject: st
     assert lines == []
 
 
+def test_kernels_that_are_only_loaded_are_timed_and_not_announced(lines: list[str], subject: str) -> None:
+    with compilation_timed(subject) as seconds:
+        with trigger_event("numba:compiler_lock"):
+            pass
+        assert seconds() > 0
+        assert lines == []
+        with trigger_event("numba:compiler_lock"), trigger_event("numba:compile"):
+            pass
+    assert lines == [LINE.format(subject)]
+
+
 def test_short_compilation_is_silent_and_several_short_ones_add_up(
     lines: list[str], subject: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -97,6 +97,7 @@ def _compilation_clock() -> Any:
         def __init__(self) -> None:
             self.seconds = self.began = 0.0
             self.depth = 0  # compiling a kernel also compiles the kernels it calls
+            self.compiling = 0  # of these events, those of compilation: a kernel may only be loaded
             self.subjects: list[str] = []
             self.spent: dict[str, float] = {}
 
@@ -104,10 +105,12 @@ def _compilation_clock() -> Any:
             if self.depth == 0:
                 self.began = time.perf_counter()
             self.depth += 1
+            self.compiling += event.kind == "numba:compile"
             self.announce()
 
         def on_end(self, event: Event) -> None:
             self.announce()
+            self.compiling -= event.kind == "numba:compile"
             self.depth -= 1
             if self.depth == 0:
                 self.seconds += (elapsed := time.perf_counter() - self.began)
@@ -115,7 +118,7 @@ def _compilation_clock() -> Any:
                     self.spent[self.subjects[-1]] = self.spent.get(self.subjects[-1], 0.0) + elapsed
 
         def announce(self) -> None:
-            if not (self.subjects and _announcer):
+            if not (self.compiling and self.subjects and _announcer):
                 return
             (say, after), subject = _announcer[0], self.subjects[-1]
             if self.spent.get(subject, 0.0) + time.perf_counter() - self.began >= after:
