@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from live_logs import MemoryStore
-from live_services import Running, running, service_config, write_config
+from live_services import LONGEST, Running, running, service_config, write_config
 from riskroute.cli.app import run_app
 from riskroute.core.errors import StateError
 from riskroute.live.config import read_live_config
-from riskroute.live.http.control import ask_control_socket, control_socket
+from riskroute.live.http.control import _Handler, ask_control_socket, control_socket
 
 
 @pytest.fixture
@@ -63,7 +63,10 @@ def test_the_path_of_a_control_socket_may_be_long(up: Running, tmp_path: Path) -
         assert ask_control_socket(place, "far away").halted == "far away"
 
 
-def test_clients_that_say_nothing_or_nonsense_keep_nobody_from_halting(up: Running, tmp_path: Path) -> None:
+def test_clients_that_say_nothing_or_nonsense_keep_nobody_from_halting(
+    up: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_Handler, "timeout", 0.5)
     place = tmp_path / "control"
     with control_socket(up.service, place):
         lines = [socket.socket(socket.AF_UNIX) for _ in range(12)]
@@ -72,7 +75,7 @@ def test_clients_that_say_nothing_or_nonsense_keep_nobody_from_halting(up: Runni
             line.sendall((b"", b"{}", b"\xff\n", b'{"resume": 1}\n')[number % 4])
         assert ask_control_socket(place, "among others").halted == "among others"
         for line in lines:
-            line.settimeout(30)
+            line.settimeout(LONGEST)
             assert line.recv(1) == b""  # closed, at once or after a while
             line.close()
 

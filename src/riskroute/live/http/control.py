@@ -46,7 +46,7 @@ def _short_path(path: Path) -> Iterator[str]:
 
 
 class _Handler(StreamRequestHandler):
-    timeout = 1.0  # seconds for each piece of the request, and for the response
+    timeout = 5.0  # seconds for each piece of the request, and for the response; a busy machine delays a halt
     lock_seconds, durable_seconds = 4.0, 10.0
     server: _Server
 

@@ -105,9 +105,9 @@ class SnapshotWriter:
         while left > 0 and self.store.expire(term, self.expired_together):
             left -= self.expired_together
         took = self._monotonic() - began
-        self.saved += 1
         self.bytes = len(snapshot.body) + sum(len(one.body) for one in orders)
         self.seconds, self._not_before = took / NANO, self._monotonic() + self.pause * took
+        self.saved += 1  # last: whoever reads it without a lock finds size and time of this snapshot
 
     def close(self) -> None:
         """Take no more snapshots; wait up to `longest_wait` for one that is being saved, then close the store."""
