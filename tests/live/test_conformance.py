@@ -14,9 +14,9 @@ import pytest
 from checkout import ROOT
 from line_exchange import LineBench, LineExchange
 from live_engines import START, Clock
-from live_services import order_json, running, service_config
+from live_services import LONGEST, order_json, running, service_config
 from riskroute.core.errors import CheckError, InputError
-from riskroute.live.conformance import check_gateway
+from riskroute.live.conformance import _Trial, check_gateway
 from riskroute.live.service import Service
 from riskroute.live.state.amounts import NANO
 from riskroute.live.state.execution_reports import ExecutionReport
@@ -170,6 +170,11 @@ def line_gateway() -> Any:
     return names
 
 
+@pytest.fixture(autouse=True)
+def _busy_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_Trial, "longest_call", LONGEST)
+
+
 def test_simulated_venues_conform() -> None:
     check_gateway(SimulatedBench())
 
@@ -203,9 +208,6 @@ def test_an_installed_package_adds_a_kind_of_venue_by_an_entry_point(tmp_path: P
     folder = tmp_path / "service"
     folder.mkdir()
     with running(service_config(folder, venues={"A": ours, "B": {}}, pools={}, router={"name": "sweep"})) as up:
-        end = time.monotonic() + 20
-        while up.service.engine.state.down and time.monotonic() < end:
-            time.sleep(0.01)
         quotes = order_json()["quotes"][:1]
         assert up.client.post("/orders", json=order_json(quantity=300, quotes=quotes)).status_code == 200
         assert up.client.settled("one")["filled"] == 300
@@ -213,6 +215,7 @@ def test_an_installed_package_adds_a_kind_of_venue_by_an_entry_point(tmp_path: P
             {"do": "new", "id": "by hand", "symbol": "DEMO", "side": "buy", "units": 5, "price": 1, "until": 1}
         )
         exchange.cut()
+        end = time.monotonic() + LONGEST
         while "A" not in up.service.engine.state.down and time.monotonic() < end:
             time.sleep(0.01)
         assert up.service.engine.state.down == {"A": "the exchange has closed the connection"}
@@ -292,7 +295,7 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     "never down": ({"down": True}, "must say `down`"),
     "no terms": ({"terms": lambda outer, line, symbol: None}, "must have a tick and a lot"),
     "terms of everything": ({"terms": lambda outer, line, symbol: line.terms("DEMO")}, "unknown symbol must be None"),
-    "waits for the venue": ({"send": lambda outer, line, child: time.sleep(2.1)}, "no call may wait"),
+    "waits for the venue": ({"send": lambda outer, line, child: time.sleep(0.3)}, "no call may wait"),
     "sends nothing": ({"send": lambda outer, line, child: None}, "must be acknowledged"),
     "no acknowledgement": (
         {"tell": lambda outer, one: None if one.kind == "acknowledged" else one},
@@ -348,7 +351,9 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("name", MISTAKES)
-def test_a_gateway_with_a_mistake_does_not_conform(name: str) -> None:
+def test_a_gateway_with_a_mistake_does_not_conform(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     given, message = MISTAKES[name]
+    if name == "waits for the venue":
+        monkeypatch.setattr(_Trial, "longest_call", 0.2)
     with pytest.raises(CheckError, match=message):
         check_gateway(SimulatedBench(lambda line: Mistaken(line, **given)))

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from live_engines import CENT, START, World, parent_order, quotes, stored_events
+from live_engines import CENT, START, World, order_now, parent_order, quotes, stored_events
 from live_logs import MemoryLog
 from riskroute.core.errors import InputError, OverloadedError, RefusedError, StateError, WriteError
 from riskroute.live.engine import new_engine_answer
@@ -247,7 +247,7 @@ def test_the_age_of_quotes_counts_until_the_receipt_of_an_order() -> None:
     orders = [parent_order(f"order {number}", received=received - NANO) for number in range(8)]
     world.clock.now += 3 * NANO // 2
     for order in orders[:4]:
-        assert world.engine.accept(order, b"", new_engine_answer(), received).result(9).parent == order.key
+        assert world.engine.accept(order, b"", new_engine_answer(), received).result(60).parent == order.key
     world.clock.now += NANO
     for order in orders[4:]:
         with pytest.raises(OverloadedError, match=r"the router is overloaded: the order waited 2\.5 s; try again"):
@@ -372,18 +372,14 @@ def test_a_thread_serves_while_others_submit(tmp_path: Any) -> None:
 
     from riskroute.live.log.sqlite import SqliteLog
 
-    world = World(log=lambda: SqliteLog(tmp_path / "log.db"), clock=time.time_ns, monotonic=time.monotonic_ns)
-    world.arguments["snapshot_every"] = 20
-    world.books = lambda symbol: quotes(time.time_ns())  # type: ignore[method-assign]  # stand-in
-    for venue in world.venues.values():
-        venue.clock, venue.market.quotes = time.time_ns, world.books  # type: ignore[attr-defined]  # stand-in
+    world = World.in_real_time(log=lambda: SqliteLog(tmp_path / "log.db"), snapshot_every=20)
     engine = world.start(DarkFirstRule())
     engine.serve(0.001)
     with ThreadPoolExecutor(4) as pool:
-        orders = [parent_order(f"order {k}", 300, received=time.time_ns()) for k in range(40)]
-        answers = [one.result(10) for one in pool.map(engine.submit, orders)]
+        orders = [order_now(f"order {k}", 300) for k in range(40)]
+        answers = [one.result(60) for one in pool.map(engine.submit, orders)]
     assert [answer.parent for answer in answers] == [order.key for order in orders]
-    end = time.monotonic() + 20
+    end = time.monotonic() + 60
     while engine.state.settled < 40 and time.monotonic() < end:
         for venue in world.venues.values():
             venue.deliver()

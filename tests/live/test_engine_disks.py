@@ -8,11 +8,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import apsw
+import msgspec
 import pytest
 
 from faulty_disk import FaultyDisk, FaultyLog, Operation
 from live_engines import World, parent_order
-from live_services import Client, order_json, served, service_config
+from live_services import LONGEST, Client, order_json, served, service_config
 from riskroute.core.errors import RefusedError, StateError, WriteError
 from riskroute.live.log.recovery import replay_log, verify_log
 from riskroute.live.service import Service
@@ -45,13 +46,15 @@ def test_an_engine_on_a_full_disk_halts_and_books_what_it_missed(quick_folder: P
     bad = BadDisk()
     world = World(log=lambda: FaultyLog(quick_folder / "live.db", bad.disk))
     engine = world.start(RestEvenRule())
-    engine.submit(parent_order("before", 400, received=world.clock.now, deadline=world.clock.now + 60 * NANO)).result(9)
+    engine.submit(parent_order("before", 400, received=world.clock.now, deadline=world.clock.now + 60 * NANO)).result(
+        60
+    )
     engine.flush()
     world.pass_time(0.01)  # its children rest
     assert [venue.children for venue in world.venues.values() if venue.children]
     bad.full = True
     with pytest.raises(WriteError, match="cannot be written"):
-        engine.submit(parent_order("lost", 300, received=world.clock.now)).result(9)
+        engine.submit(parent_order("lost", 300, received=world.clock.now)).result(60)
     with pytest.raises(StateError, match="the engine has failed: the log cannot be written"):
         engine.submit(parent_order("refused", 300, received=world.clock.now))
     world.clock.now += 30 * NANO
@@ -69,7 +72,7 @@ def test_an_engine_on_a_full_disk_halts_and_books_what_it_missed(quick_folder: P
     engine.resume("desk")
     engine.flush()
     world.pass_time(70)
-    assert engine.submit(parent_order("lost", 300, received=world.clock.now)).result(9).parent == "lost"
+    assert engine.submit(parent_order("lost", 300, received=world.clock.now)).result(60).parent == "lost"
     engine.flush()
     world.pass_time(70)
     assert (engine.state.settled, engine.state.decisions) == (2, 2)
@@ -89,7 +92,7 @@ def test_an_order_that_was_not_written_is_not_answered_while_the_disk_is_full(qu
     bad.full = True
     for _ in range(2):
         with pytest.raises(StateError, match="cannot be written"):
-            engine.submit(order).result(9)
+            engine.submit(order).result(60)
     engine.close()
 
 
@@ -97,7 +100,7 @@ def test_a_bust_during_a_full_disk_is_booked_when_there_is_space(quick_folder: P
     bad = BadDisk()
     world = World(log=lambda: FaultyLog(quick_folder / "live.db", bad.disk))
     engine = world.start()
-    engine.submit(parent_order("one", 1500, received=world.clock.now)).result(9)
+    engine.submit(parent_order("one", 1500, received=world.clock.now)).result(60)
     engine.flush()
     world.pass_time(1)
     assert not engine.state.unsettled
@@ -117,14 +120,13 @@ def test_a_bust_during_a_full_disk_is_booked_when_there_is_space(quick_folder: P
 
 @contextmanager
 def service_on(folder: Path, bad: BadDisk) -> Iterator[tuple[Service, Client]]:
-    config = service_config(folder, limits={"slow_write_seconds": 1.0, "quote_seconds": 600.0})
-    service = Service(config, log=FaultyLog(folder / "live.sqlite", bad.disk))
+    service = Service(service_config(folder), log=FaultyLog(folder / "live.sqlite", bad.disk))
     with served(service) as client:
         yield service, client
 
 
 def wait_for(client: Client, status: str) -> None:
-    end = time.monotonic() + 60
+    end = time.monotonic() + LONGEST
     while client.get("/health").json() != {"status": status}:
         assert time.monotonic() < end, client.get("/health").json()
         time.sleep(0.01)
@@ -160,6 +162,8 @@ def test_a_service_on_a_full_disk_recovers_and_stays_halted(quick_folder: Path, 
 def test_a_service_on_a_slow_disk_halts_and_keeps_booking(quick_folder: Path, survived: Survived) -> None:
     bad = BadDisk()
     with service_on(quick_folder, bad) as (service, client):
+        ledger, patient = service.engine.ledger, service.engine.limits
+        ledger.limits = msgspec.structs.replace(patient, slow_write=NANO)
         bad.slow = 1.2
         assert client.post("/orders", json=order_json("slow")).status_code == 200
         bad.slow = 0.0
@@ -168,7 +172,8 @@ def test_a_service_on_a_slow_disk_halts_and_keeps_booking(quick_folder: Path, su
         assert answer.status_code == 503
         assert answer.json()["error"] == "trading is halted: the log took more than 1 s to write"
         client.settled("slow")
-        service.engine.flush()  # all of it is written, and known to have been slow
+        service.engine.flush(LONGEST)  # all of it is written, and known to have been slow
+        ledger.limits = patient
         assert client.post("/resume").status_code == 200
         assert client.post("/orders", json=order_json("next")).status_code == 200
         assert client.settled("next")["filled"] == 100

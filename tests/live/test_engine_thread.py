@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from live_engines import World, child_order, parent_order, quotes, report, stored_events
+from live_engines import World, child_order, order_now, parent_order, report, stored_events
 from riskroute.core.errors import DataError, StateError
 from riskroute.live.engine import TradingEngine
 from riskroute.live.log.interface import LogRow
@@ -63,11 +63,7 @@ def halted_while_held(engine: TradingEngine) -> tuple[threading.Thread, Callable
 @pytest.fixture
 def world() -> Iterator[World]:
     """A world whose engine is served by its thread."""
-    made = World(clock=time.time_ns, monotonic=time.monotonic_ns)
-    made.books = lambda symbol: quotes(time.time_ns())  # type: ignore[method-assign]  # stand-in
-    for venue in made.venues.values():
-        venue.clock = time.time_ns
-        venue.market.quotes = made.books  # type: ignore[attr-defined]  # stand-in
+    made = World.in_real_time()
     made.start()
     made.engine.serve()
     yield made
@@ -159,11 +155,11 @@ def test_an_order_is_looked_up_without_the_lock(world: World, monkeypatch: pytes
         return find(kinds, keys)
 
     monkeypatch.setattr(engine.log, "find", watched)
-    order = parent_order(received=time.time_ns())
+    order = order_now()
     answers: list[Future[OrderDecision]] = []
     engine.call_soon(lambda: answers.append(engine.submit(order)), order.key)
     after_all(engine)
-    assert answers[0].result(9).parent == order.key
+    assert answers[0].result(60).parent == order.key
     assert free == [True]
 
 
@@ -171,11 +167,11 @@ def test_orders_that_waited_together_are_durable_before_anything_of_them_is_sent
     engine, answers = world.engine, list[Future[OrderDecision]]()
     with held(engine):
         for number in range(20):
-            order = parent_order(f"order {number}", received=time.time_ns())
+            order = order_now(f"order {number}")
             engine.call_soon(lambda order=order: answers.append(engine.submit(order)))  # type: ignore[misc]  # bound now
     after_all(engine)
-    assert [answer.result(9).parent for answer in answers] == [f"order {number}" for number in range(20)]
-    end = time.monotonic() + 20
+    assert [answer.result(60).parent for answer in answers] == [f"order {number}" for number in range(20)]
+    end = time.monotonic() + 60
     while engine.state.settled < 20 and time.monotonic() < end:
         for venue in world.venues.values():
             venue.deliver()
@@ -239,13 +235,13 @@ def test_a_snapshot_that_fails_is_tried_again_and_stops_nothing(caplog: pytest.L
 
     world.states.save = fail  # type: ignore[method-assign, assignment]  # stand-in
     world.clock.now += 10 * NANO
-    engine.submit(parent_order("one", received=world.clock.now)).result(9)
+    engine.submit(parent_order("one", received=world.clock.now)).result(60)
     world.pass_time(1)
     assert "a snapshot could not be saved: the disk is full" in caplog.text
     assert (engine.snapshots.failed, engine.snapshots.saved, engine.failed) == (1, before, "")
     world.states.save = save  # type: ignore[method-assign]  # as it was
     world.pass_time(11)
-    engine.submit(parent_order("two", received=world.clock.now)).result(9)
+    engine.submit(parent_order("two", received=world.clock.now)).result(60)
     world.pass_time(1)
     assert engine.snapshots.saved > before
     assert engine.state.settled == 2
@@ -260,12 +256,12 @@ def test_orders_that_come_together_are_looked_up_together(world: World, monkeypa
 
     monkeypatch.setattr(engine.log, "find", watched)
     answers: list[Future[OrderDecision]] = []
-    orders = [parent_order(f"order {number}", received=time.time_ns()) for number in range(8)] * 2
+    orders = [order_now(f"order {number}") for number in range(8)] * 2
     with held(engine):
         for order in orders:
             engine.call_soon(lambda order=order: answers.append(engine.submit(order)), order.key)  # type: ignore[misc]
     after_all(engine)
-    assert [answer.result(9).parent for answer in answers] == [order.key for order in orders]
+    assert [answer.result(60).parent for answer in answers] == [order.key for order in orders]
     assert asked == [[order.key for order in orders]]
     assert engine.state.decisions == 8
 
@@ -283,7 +279,7 @@ def test_orders_that_come_together_are_looked_up_together(world: World, monkeypa
 
     with held(engine):
         for number in range(3):
-            new = parent_order(f"new {number}", received=time.time_ns())
+            new = order_now(f"new {number}")
             engine.call_soon(lambda new=new: attempt(new), new.key)  # type: ignore[misc]  # bound now
     after_all(engine)
     assert refused == ["the disk failed"] * 3

@@ -120,7 +120,7 @@ class Stuck(Router):
     let_go: ClassVar[threading.Event] = threading.Event()
 
     def decide(self, context: Context) -> Plan:
-        self.let_go.wait(30)
+        self.let_go.wait(60)
         return Plan(context.order)
 
 

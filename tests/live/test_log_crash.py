@@ -163,7 +163,7 @@ def test_appends_after_a_failed_one_fail_too(quick_folder: Path) -> None:
     def fault(number: int, operation: Operation, perform: Callable[[], None]) -> None:
         if stopped.is_set():
             going.set()
-            if not queued.wait(30):
+            if not queued.wait(60):
                 raise TimeoutError
             stopped.clear()
             raise apsw.exception_for(apsw.SQLITE_FULL)
@@ -174,7 +174,7 @@ def test_appends_after_a_failed_one_fail_too(quick_folder: Path) -> None:
         log.lease("desk", math.inf)
         stopped.set()
         futures = [log.append([entry("first")])]
-        assert going.wait(30)
+        assert going.wait(60)
         futures += [log.append([entry(f"later {k}")]) for k in range(5)]
         between = threading.Thread(target=log.lease, args=("desk", math.inf))
         between.start()

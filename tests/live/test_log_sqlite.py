@@ -121,7 +121,7 @@ class StallingLog(SqliteLog):
 
     def _write(self, *given: object) -> object:  # type: ignore[override] # handed on as they are
         self.going.set()
-        self.stall.wait(30)
+        self.stall.wait(60)
         return super()._write(*given)  # type: ignore[arg-type]  # passed on
 
 
@@ -130,7 +130,7 @@ def test_waiting_appends_share_a_commit(path: Path) -> None:
     with StallingLog(path, slow_commit=0.0) as log:
         log.lease("desk", 60)
         waiting = [log.append([entry("d0")])]
-        StallingLog.going.wait(30)
+        StallingLog.going.wait(60)
         waiting += [log.append([entry(f"d{k}"), entry("", "tick")]) for k in range(1, 50)]
         waiting.insert(25, log.append([entry("a", "another body")]))
         StallingLog.stall.set()
@@ -174,7 +174,7 @@ def test_a_slow_commit_is_reported(path: Path, caplog: pytest.LogCaptureFixture)
         log.lease("desk", 60)
         append(log, [entry("e")])
     assert "a commit of the log took" in caplog.text
-    with SqliteLog(path) as log:
+    with SqliteLog(path, slow_commit=600.0) as log:
         log.lease("desk", 60)
         append(log, [entry("f")])
         assert log.times.slow == 0
@@ -227,7 +227,7 @@ def test_deferrable_entries_are_written_with_the_next_awaited_one(tmp_path: Path
         deferred = [log.append([LogEntry("tick", "", b"x", k)], deferrable=True) for k in range(3)]
         awaited = log.append([LogEntry("order", "A", b"x", 3)])
         gate.set()
-        assert awaited.result(10) == [4]
+        assert awaited.result(60) == [4]
         assert [one.result(0) for one in deferred] == [[1], [2], [3]]
         assert log.times.commits == 1
 
@@ -235,7 +235,7 @@ def test_deferrable_entries_are_written_with_the_next_awaited_one(tmp_path: Path
 def test_deferrable_entries_are_written_without_an_awaited_one(tmp_path: Path) -> None:
     with SqliteLog(tmp_path / "log.db") as log:
         log.lease("one", math.inf)
-        assert log.append([LogEntry("tick", "", b"x", 0)], deferrable=True).result(10) == [1]
+        assert log.append([LogEntry("tick", "", b"x", 0)], deferrable=True).result(60) == [1]
         last = log.append([LogEntry("tick", "", b"x", 1)], deferrable=True)
     assert last.result(0) == [2]
 
@@ -244,7 +244,7 @@ def test_deferrable_entries_are_written_without_an_awaited_one(tmp_path: Path) -
 def test_a_known_key_among_many_new_ones_keeps_its_row(tmp_path: Path, count: int) -> None:
     with SqliteLog(tmp_path / "log.db") as log:
         log.lease("one", math.inf)
-        assert log.append([LogEntry("order", "known", b"x", 0)]).result(10) == [1]
+        assert log.append([LogEntry("order", "known", b"x", 0)]).result(60) == [1]
         many = [LogEntry("order", f"{k}", b"x", 0) for k in range(count)]
         numbers = log.append([*many, LogEntry("order", "known", b"x", 5), LogEntry("order", "last", b"x", 6)]).result(
             10

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from live_logs import MemoryLog, MemoryStore
-from live_services import Running, served, service_config
+from live_services import LONGEST, Running, served, service_config
 from riskroute.core.errors import InputError
 from riskroute.live.log.interface import log_events_after
 from riskroute.live.service import Service
@@ -47,7 +47,7 @@ def book(venue: str, bid: int = 1000, ask: int = 1002, **more: Any) -> VenueQuot
 
 
 def order(key: str) -> dict[str, Any]:
-    return {"key": key, "symbol": "DEMO", "side": "buy", "quantity": 100, "deadline": time.time_ns() + 5 * NANO}
+    return {"key": key, "symbol": "DEMO", "side": "buy", "quantity": 100, "deadline": time.time_ns() + 600 * NANO}
 
 
 @contextmanager
@@ -128,7 +128,7 @@ def test_books_and_gaps_of_a_source_are_logged_if_the_configuration_says_so(tmp_
         feed.sink.put("DEMO", [book("A"), book("B")], [])
         feed.sink.gap("B", None, "cut")
         up.service.engine.flush()
-        end = time.monotonic() + 20
+        end = time.monotonic() + LONGEST
         while len(quoted(store)) < 2 and time.monotonic() < end:
             time.sleep(0.01)
     first, second = quoted(store)

@@ -134,16 +134,16 @@ def test_what_is_archived_during_a_long_recovery_does_not_stay_in_memory(monkeyp
 def test_a_repeated_order_gets_its_first_answer_however_old_it_is() -> None:
     world = played()
     order = parent_order("old", 300, received=world.clock.now)
-    first = world.engine.submit(order).result(9)
+    first = world.engine.submit(order).result(60)
     world.pass_time(5)
     world.clock.now += 3 * DAY
     for number in range(20):
-        world.engine.submit(parent_order(f"later {number}", received=world.clock.now)).result(9)
+        world.engine.submit(parent_order(f"later {number}", received=world.clock.now)).result(60)
         world.pass_time(0.5)
     for _ in range(2):
         assert "old" not in world.state.parents
         assert archived_state(world.engine.ledger.archive, "old", world.state) is None
-        assert world.engine.submit(order).result(9) == first
+        assert world.engine.submit(order).result(60) == first
         with pytest.raises(KeyUsedError, match="key 'old' belongs to another order"):
             world.engine.submit(msgspec.structs.replace(order, quantity=301))
         world.die()
@@ -158,7 +158,7 @@ def test_orders_leave_the_store_two_days_later() -> None:
     for day in range(3):
         world.clock.now += DAY
         for number in range(60):
-            world.engine.submit(parent_order(f"day {day}, {number}", received=world.clock.now)).result(9)
+            world.engine.submit(parent_order(f"day {day}, {number}", received=world.clock.now)).result(60)
             world.pass_time(0.2)
     days = {one.day for one in world.states.orders}
     assert max(days) - min(days) <= 2

@@ -66,7 +66,7 @@ def test_an_invalid_order_is_refused(terms: RequestParser, change: dict[str, Any
 
 def test_an_invalid_order_is_refused_as_such_while_trading_is_halted(tmp_path: Path) -> None:
     with running(service_config(tmp_path), MemoryStore()) as up:
-        up.service.halt("a test", "desk").result(9)
+        up.service.halt("a test", "desk").result(60)
         answer = up.client.post("/orders", json=order_json(quantity=-3))
         assert (answer.status_code, answer.json()["error"]) == (
             422,

@@ -19,7 +19,7 @@ import httpx
 import pytest
 
 from live_logs import ENVIRONMENT
-from live_services import TOKENS, ServiceProcess, order_json, write_config
+from live_services import LONGEST, TOKENS, ServiceProcess, order_json, write_config
 
 
 def request(body: bytes, *headers: bytes, line: bytes = b"POST /orders HTTP/1.1", token: str = "trade") -> bytes:
@@ -48,9 +48,9 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceProcess
         yield made
 
 
-def within(seconds: float, holds: Callable[[], bool]) -> None:
+def eventually(holds: Callable[[], bool]) -> None:
     """Wait until something holds."""
-    until = time.monotonic() + seconds
+    until = time.monotonic() + LONGEST
     while not holds():
         assert time.monotonic() < until
         time.sleep(0.01)
@@ -61,7 +61,7 @@ class Line:
 
     def __init__(self, service: ServiceProcess) -> None:
         host, _, port = service.listen.partition(":")
-        self.socket = socket.create_connection((host, int(port)), timeout=30)
+        self.socket = socket.create_connection((host, int(port)), timeout=LONGEST)
         self.port = self.socket.getsockname()[1]
         self._read = b""
 
@@ -211,8 +211,7 @@ def test_an_order_in_pieces_is_one_order(service: ServiceProcess, size: int) -> 
 def test_many_orders_of_one_client_are_answered_in_sequence(service: ServiceProcess) -> None:
     """More than the service reads ahead: it must stop reading, and start again."""
     line, keys = Line(service), [f"pipelined {number}" for number in range(300)]
-    deadline = time.time_ns() + 600 * 10**9  # a slow machine takes longer than the usual 5 s
-    line.send(b"".join(plain(key, deadline=deadline) for key in keys))
+    line.send(b"".join(plain(key) for key in keys))
     assert [json.loads(line.answer()[1])["parent"] for _ in keys] == keys
     line.close()
 
@@ -221,16 +220,15 @@ def test_a_client_that_leaves_before_its_answer_has_placed_its_order(service: Se
     line, sent = Line(service), plain("left")
     line.send(sent)
     line.close()
-    within(10, lambda: service.http.get("/orders/left", headers=READ).status_code == 200)
+    eventually(lambda: service.http.get("/orders/left", headers=READ).status_code == 200)
 
 
 def test_a_connection_that_stays_silent_after_an_answer_is_closed(service: ServiceProcess) -> None:
-    line = Line(service)
+    line, began = Line(service), time.monotonic()
     line.send(GET)
     line.answer()
-    began = time.monotonic()
     assert line.socket.recv(10) == b""
-    assert 3 < time.monotonic() - began < 10
+    assert time.monotonic() - began > 3
     line.close()
 
 
@@ -246,7 +244,7 @@ def test_events_halt_and_page_work_on_a_connection_used_for_orders(service: Serv
             line._more()
 
     heard(b'"status":"ready"')
-    with httpx.Client(base_url=f"http://{service.listen}", timeout=30) as http:
+    with httpx.Client(base_url=f"http://{service.listen}", timeout=LONGEST) as http:
         trade, halt = ({"Authorization": f"Bearer {TOKENS[name]}"} for name in ("trade", "halt"))
         assert http.post("/orders", json=order_json("d"), headers=trade).status_code == 200
         assert http.post("/halt", json={"reason": "a test"}, headers=halt).json() == {"halted": "a test"}
@@ -269,32 +267,35 @@ def test_an_address_in_use_is_refused(service: ServiceProcess, tmp_path: Path) -
         service.listen,
     ]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=ENVIRONMENT) as one:
-        said = one.communicate(timeout=60)[0]
+        said = one.communicate(timeout=LONGEST)[0]
     assert one.returncode == 2
     assert f"cannot listen on {service.listen}: another program may be using it" in said
 
 
 def test_orders_in_flight_are_answered_before_the_service_stops(tmp_path: Path) -> None:
     with up(tmp_path) as service:
-        lines = [Line(service) for _ in range(40)]
+        lines, held = [Line(service) for _ in range(40)], plain("half")
         idle, half = Line(service), Line(service)
-        half.send(plain("half")[:-5])
+        for line in (*lines, idle, half):
+            line.send(GET)
+        for line in (*lines, idle, half):  # the service has accepted all connections
+            line.answer()
+        half.send(held[:-5])
         os.kill(service.process.pid, signal.SIGSTOP)
         for number, line in enumerate(lines):
             line.send(plain(f"late {number}"))
-        time.sleep(0.3)
         os.killpg(service.process.pid, signal.SIGTERM)  # as Ctrl-C does, for all of them
         os.kill(service.process.pid, signal.SIGCONT)
+        half.send(held[-5:])
         for number, line in enumerate(lines):
             head, body = line.answer()
             assert head.startswith(b"HTTP/1.1 200 OK")
             assert json.loads(body)["parent"] == f"late {number}"
         assert idle.socket.recv(10) == b""
-        half.send(plain("half")[-5:])
         assert half.answer()[0].startswith(b"HTTP/1.1 ")
         for line in (*lines, idle, half):
             line.close()
-        assert service.process.wait(20) == 0
+        assert service.process.wait(LONGEST) == 0
         assert service.said("stopped: 42 orders")
 
 
@@ -305,8 +306,8 @@ def test_a_second_stop_signal_stops_at_once(tmp_path: Path) -> None:
         stream._more()
         stuck.send(plain("stuck")[:-5])
         os.killpg(service.process.pid, signal.SIGINT)
-        time.sleep(0.2)
+        stream.rest()  # until the service has seen the signal
         os.killpg(service.process.pid, signal.SIGINT)
-        assert service.process.wait(5) == 0
+        assert service.process.wait(LONGEST) == 0
         stuck.close()
         stream.close()

@@ -6,7 +6,6 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -17,16 +16,10 @@ from pathlib import Path
 import httpx
 import pytest
 
-from live_services import order_json
+from live_services import LONGEST, PATIENT, KeptPort, order_json
 from riskroute.live.config import write_live_config
 from riskroute.live.log.recovery import replay_log, verify_log
 from riskroute.live.log.sqlite import SqliteLog
-
-
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
 
 
 class Desk:
@@ -35,7 +28,11 @@ class Desk:
     def __init__(self, folder: Path) -> None:
         self.file, self.log = folder / "live.toml", folder / "live.sqlite"
         self.tokens = write_live_config(self.file)
-        text = self.file.read_text().replace("8470", str(free_port()))
+        self.kept_port = KeptPort()
+        text = self.file.read_text().replace("8470", str(self.kept_port.number))
+        for name, most in PATIENT.items():
+            text, count = re.subn(rf"{name} = \S+", f"{name} = {most}", text)
+            assert count == 1
         self.file.write_text(re.sub(r"(\[venues\.\w+\])", r"\1\nlatency_ms = 0.1", text))
         self.url = "http://" + re.findall(r'listen = "(.+?)"', text)[0]
 
@@ -58,7 +55,16 @@ class Desk:
                     process.kill()
 
     def client(self, token: str = "desk") -> httpx.Client:
-        return httpx.Client(base_url=self.url, headers={"Authorization": f"Bearer {self.tokens[token]}"}, timeout=30)
+        return httpx.Client(
+            base_url=self.url, headers={"Authorization": f"Bearer {self.tokens[token]}"}, timeout=LONGEST
+        )
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    made = Desk(tmp_path)
+    yield made
+    made.kept_port.close()
 
 
 def order(key: str) -> dict[str, object]:
@@ -69,8 +75,7 @@ def order(key: str) -> dict[str, object]:
 
 
 @pytest.mark.thorough  # tests/cli/test_live_demo.py kills the same command, and test_service_crashes.py at every write
-def test_nothing_answered_is_lost_when_the_service_is_killed(tmp_path: Path) -> None:
-    desk = Desk(tmp_path)
+def test_nothing_answered_is_lost_when_the_service_is_killed(desk: Desk) -> None:
     answers = {}
     with desk.served() as process, desk.client() as http:
         sent = {f"k{number}": order(f"k{number}") for number in range(40)}
@@ -93,9 +98,9 @@ def test_nothing_answered_is_lost_when_the_service_is_killed(tmp_path: Path) -> 
         assert kinds[:2] == ["viewer", "planned"]
         assert kinds.count("accepted") == 40
         process.send_signal(signal.SIGTERM)
-        rest = process.communicate(timeout=30)[0]
+        rest = process.communicate(timeout=LONGEST)[0]
         assert process.returncode == 0
-    with SqliteLog(tmp_path / "live.sqlite", create=False) as log:
+    with SqliteLog(desk.log, create=False) as log:
         state = replay_log(log)
         assert verify_log(log).holds
         assert f"stopped: 40 orders, 0 unsettled, all in the log, with head {log.head()}\n" in rest
@@ -103,18 +108,16 @@ def test_nothing_answered_is_lost_when_the_service_is_killed(tmp_path: Path) -> 
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="there is no SIGUSR1 here")
-def test_a_signal_halts_and_the_event_stream_reports_it(tmp_path: Path) -> None:
-    desk = Desk(tmp_path)
+def test_a_signal_halts_and_the_event_stream_reports_it(desk: Desk) -> None:
     with desk.served() as process, desk.client("screen") as http:
         assert process.stdout is not None
         with http.stream("GET", "/events") as stream:
             lines = stream.iter_lines()
             states = (json.loads(line.removeprefix("data: ")) for line in lines if line.startswith("data: "))
             assert "scopes" in next(states)  # who looks comes first
-            assert next(states)["status"] == "ready"
+            next(one for one in states if one["status"] == "ready")
             os.kill(process.pid, signal.SIGUSR1)
-            halted = next(states)
-            assert halted["status"] == "halted"
+            halted = next(one for one in states if one["status"] == "halted")
             assert (halted["halted"], halted["halted_by"]) == ("received SIGUSR1", "signal")
         process.send_signal(signal.SIGINT)
-        assert process.wait(30) == 0
+        assert process.wait(LONGEST) == 0

@@ -63,7 +63,7 @@ def watched(result: BacktestResult, router: str, store: MemoryStore, step: int =
                     service.quote(decode_request(json.dumps(told).encode(), QuotesRequest, "quotes"))
                 last = end
             given = decode_request(json.dumps(order).encode(), ShadowRequest, "an order")
-            assert service.compare(given).result(10) is not None
+            assert service.compare(given).result(60) is not None
         return service.engine.state.totals.view()
     finally:
         service.close()

@@ -54,7 +54,7 @@ class Reached:
         gateway.connect(self.listener)
         self.wait(lambda: "up" in self.listener.states)
 
-    def wait(self, done: Callable[[], Any], seconds: float = 20.0) -> Any:
+    def wait(self, done: Callable[[], Any], seconds: float = 120.0) -> Any:
         until = time.monotonic() + seconds
         while not (found := done()):
             assert time.monotonic() < until, (self.listener.states, self.heard)

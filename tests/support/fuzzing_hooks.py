@@ -20,7 +20,7 @@ def before_call(context: Any, case: Any, kwargs: Any) -> None:
     """Give orders and books in the symbol of the examples the times of now, and the example order a new key."""
     if case.path == "/orders":
         headers = {"Authorization": f"Bearer {os.environ['FUZZED_TOKEN']}"}
-        httpx.post(f"{os.environ['FUZZED_ADDRESS']}/resume", headers=headers)
+        httpx.post(f"{os.environ['FUZZED_ADDRESS']}/resume", headers=headers, timeout=60)
     body = case.body if isinstance(case.body, dict) else {}
     order = body["order"] if isinstance(body.get("order"), dict) else body
     if order.get("symbol") != "DEMO":

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+import time
+from typing import Any, Self
 
 from live_logs import MemoryLog, MemoryStateStore, MemoryStore
 from riskroute.live.children import child_id
 from riskroute.live.engine import TradingEngine
+from riskroute.live.limits import Limits
 from riskroute.live.log.interface import NO_CHAIN, Log, chained, log_entries_of, log_events_after, log_row_events
 from riskroute.live.state.amounts import NANO
 from riskroute.live.state.events import AcceptedEvent, AnyEvent
@@ -40,6 +42,12 @@ def parent_order(key: str = "one", quantity: int = 100, **more: Any) -> ParentOr
     } | more
     given = {"symbol": "QVEX", "side": "buy"} | given
     return ParentOrder(key=key, quantity=quantity, **given)
+
+
+def order_now(key: str = "one", quantity: int = 100) -> ParentOrder:
+    """An order of this moment, for a world in real time."""
+    now = time.time_ns()
+    return parent_order(key, quantity, received=now, deadline=now + 600 * NANO)
 
 
 def child_order(order: ParentOrder, slot: int, quantity: int, place: str = "A", **more: Any) -> ChildOrder:
@@ -121,6 +129,17 @@ class World:
         self.make_log = log or (lambda: MemoryLog(self.store))
         self.arguments = {"patience": 0.1, "snapshot_every": 0} | engine
         self.engine: TradingEngine
+
+    @classmethod
+    def in_real_time(cls, **engine: Any) -> Self:
+        """A world on the clocks of the machine; no limit and no patience depends on its speed."""
+        limits = Limits(quote_age=3600 * NANO, clock_jump=600 * NANO, slow_write=600 * NANO)
+        made = cls(clock=time.time_ns, monotonic=time.monotonic_ns, limits=limits, patience=600.0, **engine)
+        made.books = lambda symbol: quotes(time.time_ns())  # type: ignore[method-assign]  # stand-in
+        for venue in made.venues.values():
+            venue.clock = time.time_ns
+            venue.market.quotes = made.books  # type: ignore[attr-defined]  # stand-in
+        return made
 
     def books(self, symbol: str) -> tuple[VenueQuote, ...]:
         return quotes(self.clock.now)

@@ -24,13 +24,18 @@ from riskroute.live.service import Service
 from riskroute.live.state.amounts import NANO
 from riskroute.live.tokens import token_hash
 
+LONGEST = 300.0  # seconds that tests wait for what takes a moment, however busy the machine is
+PATIENT = {"quote_seconds": 3600.0, "slow_write_seconds": 600.0, "clock_jump_seconds": 600.0}
+"""Limits that no slow machine exceeds."""
 TOKENS = {name: f"the-token-that-is-good-for-{name}" for name in ("trade", "halt", "read")}
 
 
 def service_config(folder: Path, **more: Any) -> LiveConfig:
-    """Two venues and a pool that answer at once."""
+    """Two venues and a pool that answer at once; no limit and no patience depends on the speed of the machine."""
     quick = {"latency_ms": 0.0}
     given: dict[str, Any] = {
+        "limits": PATIENT,
+        "patience_seconds": LONGEST,
         "log": {"path": str(folder / "live.sqlite")},
         "router": {"name": "dark-first+sweep"},
         "venues": {"A": quick | {"taker": 0.003}, "B": quick | {"taker": 0.003}},
@@ -46,7 +51,7 @@ def order_json(key: str = "one", **more: Any) -> dict[str, Any]:
     """An order of 100 shares with books of this moment, 10.00 to 10.02 at both venues."""
     now = time.time_ns()
     books = {"bids": [[10.00, 1000]], "asks": [[10.02, 1000]], "at": now}
-    order = {"key": key, "symbol": "DEMO", "side": "buy", "quantity": 100, "deadline": now + 5 * NANO}
+    order = {"key": key, "symbol": "DEMO", "side": "buy", "quantity": 100, "deadline": now + 600 * NANO}
     return order | {"quotes": [{"venue": name} | books for name in ("A", "B")]} | more
 
 
@@ -70,13 +75,16 @@ class Client:
         return self.ask("GET", path, scope)
 
     def settled(self, key: str) -> dict[str, Any]:
-        """Wait until an order is settled."""
-        for _ in range(1000):
-            found: dict[str, Any] = self.get(f"/orders/{key}").json()
+        """Wait until an order that was accepted is settled."""
+        until = time.monotonic() + LONGEST
+        while True:
+            answer = self.get(f"/orders/{key}")
+            assert answer.status_code == 200, answer.text
+            found: dict[str, Any] = answer.json()
             if found["status"] == "settled":
                 return found
+            assert time.monotonic() < until, found
             time.sleep(0.01)
-        raise AssertionError(found)
 
 
 class Running:
@@ -87,21 +95,40 @@ class Running:
 
     @property
     def rows(self) -> int:
+        """Rows of the log, once all orders are settled and all is written."""
+        engine, until = self.service.engine, time.monotonic() + LONGEST
+        while engine.state.unsettled:
+            assert time.monotonic() < until, list(engine.state.unsettled)
+            time.sleep(0.001)
+        with engine.lock:
+            last = engine.ledger.last
+        if last is not None:
+            last.exception(LONGEST)
         return self.service.log.head().seq
+
+
+def wait_until_connected(service: Service) -> None:
+    """Wait until every place is up and its account is compared: then nothing happens by itself for a minute."""
+    engine, until = service.engine, time.monotonic() + LONGEST
+    while not engine.failed and any(
+        place in engine.state.down or place not in engine.reconciliation.checked for place in engine.places.gateways
+    ):
+        assert time.monotonic() < until, f"places are not connected: {engine.state.down}"
+        time.sleep(0.001)
+    if (last := engine.ledger.last) is not None:
+        last.exception(LONGEST)
 
 
 @contextmanager
 def served(service: Service) -> Iterator[Client]:
-    """The service, asked as over HTTP."""
+    """The service, once all its places are connected, asked as over HTTP."""
     app = make_api(service)
     with asyncio.Runner() as runner:
         life = app.router.lifespan_context(app)
         runner.run(life.__aenter__())
         client = Client(app, runner)
-        end = time.monotonic() + 10  # venues come up in threads of their own, which a busy machine delays
-        while service.engine.not_ready == "places are being connected" and time.monotonic() < end:
-            time.sleep(0.001)
         try:
+            wait_until_connected(service)
             yield client
         finally:
             runner.run(client.http.aclose())
@@ -119,13 +146,13 @@ def running(config: LiveConfig, store: MemoryStore | None = None) -> Iterator[Ru
 HEADERS = {"Authorization": f"Bearer {TOKENS['trade']}"}
 
 
-def write_config(folder: Path, patience: float = 0.5, **log: Any) -> Path:
+def write_config(folder: Path, **log: Any) -> Path:
     """A configuration with two venues and a pool that answer at once."""
     log = log or {"path": "live.sqlite"}
-    lines = ['listen = "127.0.0.1:1"', f"patience_seconds = {patience}", "[log]"]
+    lines = ['listen = "127.0.0.1:1"', f"patience_seconds = {LONGEST}", "[log]"]
     lines += [f"{name} = {json.dumps(value)}" for name, value in log.items()]
     lines += ["[limits]", "unknown = 100000", "venue_open = 100000", "day_loss = 1e9"]
-    lines += ["quote_seconds = 3600.0", "slow_write_seconds = 600.0", "clock_jump_seconds = 600.0"]
+    lines += [f"{name} = {value}" for name, value in PATIENT.items()]
     for name in ("DEMO", "OTHER", "THIRD"):
         lines.append(f"[instruments.{name}]")
     for name in ("venues.A", "venues.B", "pools.P"):
@@ -137,13 +164,25 @@ def write_config(folder: Path, patience: float = 0.5, **log: Any) -> Path:
     return path
 
 
+class KeptPort:
+    """A free port, kept until `close` for servers that bind with SO_REUSEADDR: no other socket gets it meanwhile."""
+
+    def __init__(self) -> None:
+        self._socket = socket.socket()
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self._socket.bind(("127.0.0.1", 0))
+        self.number = int(self._socket.getsockname()[1])
+
+    def close(self) -> None:
+        self._socket.close()
+
+
 class ServiceProcess:
     """One process of the service, and a client of it."""
 
     def __init__(self, config: Path, *words: str, before: Sequence[str] = ()) -> None:
-        with socket.socket() as one:
-            one.bind(("127.0.0.1", 0))
-            self.listen = f"127.0.0.1:{one.getsockname()[1]}"
+        self._port = KeptPort()
+        self.listen = f"127.0.0.1:{self._port.number}"
         command = [*before, sys.executable, "-m", "riskroute", "live", "serve", str(config), *words]
         self.process = subprocess.Popen(
             [*command, "--listen", self.listen],
@@ -153,7 +192,7 @@ class ServiceProcess:
             env=ENVIRONMENT,
             cwd=config.parent,
         )
-        self.http = httpx.Client(base_url=f"http://{self.listen}", headers=HEADERS, timeout=60)
+        self.http = httpx.Client(base_url=f"http://{self.listen}", headers=HEADERS, timeout=LONGEST)
 
     def said(self, word: str) -> str:
         """Wait for a line with a word."""
@@ -172,9 +211,9 @@ class ServiceProcess:
         except httpx.TransportError:
             return None
 
-    def waited(self, order: dict[str, Any], seconds: float = 60.0) -> httpx.Response:
+    def waited(self, order: dict[str, Any]) -> httpx.Response:
         """The answer to an order as soon as the service is there and ready."""
-        end = time.monotonic() + seconds
+        end = time.monotonic() + LONGEST
         while (answer := self.answered(order)) is None or answer.status_code == 503:
             assert time.monotonic() < end
             time.sleep(0.002)
@@ -182,7 +221,7 @@ class ServiceProcess:
 
     def settled(self, key: str) -> None:
         """Wait until an order is settled."""
-        end = time.monotonic() + 60
+        end = time.monotonic() + LONGEST
         while self.http.get(f"/orders/{key}").json()["status"] != "settled":
             assert time.monotonic() < end
             time.sleep(0.005)
@@ -190,13 +229,14 @@ class ServiceProcess:
     def end(self) -> str:
         """Kill it if it still runs, and let go of everything; what it said."""
         self.http.close()
+        self._port.close()
         self.process.kill()
         return self.process.communicate()[0]
 
 
-_CONFIG = """\
-listen = "127.0.0.1:{port}"
-patience_seconds = 1.0
+_CONFIG = f"""\
+listen = "127.0.0.1:{{port}}"
+patience_seconds = {LONGEST}
 [log]
 path = "live.sqlite"
 [venues.A]
@@ -212,18 +252,14 @@ fee = 0.001
 """
 
 
-def free_port() -> int:
-    with socket.socket() as line:
-        line.bind(("127.0.0.1", 0))
-        return int(line.getsockname()[1])
-
-
 class ServedRouter:
     """A service in a folder; its tokens are those of `live_services`."""
 
-    def __init__(self, folder: Path, seconds: float = 60.0) -> None:
-        self.folder, self.seconds, self.port = folder, seconds, free_port()
-        text = _CONFIG.format(port=self.port)
+    def __init__(self, folder: Path) -> None:
+        self.folder, self._port = folder, KeptPort()
+        self.port = self._port.number
+        text = _CONFIG.format(port=self.port) + "[limits]\n"
+        text += "".join(f"{name} = {value}\n" for name, value in PATIENT.items())
         for name, token in TOKENS.items():
             text += f'[tokens.{name}]\nhash = "{token_hash(token)}"\nscopes = ["{name}"]\n'
         (folder / "live.toml").write_text(text)
@@ -238,7 +274,7 @@ class ServedRouter:
         words = [sys.executable, "-m", "riskroute", "live", "serve", "live.toml"]
         with (self.folder / "said.txt").open("ab") as said:
             self.process = subprocess.Popen(words, cwd=self.folder, stdout=said, stderr=said)
-        until = time.monotonic() + self.seconds
+        until = time.monotonic() + LONGEST
         while time.monotonic() < until:
             assert self.process.poll() is None, (self.folder / "said.txt").read_text()
             try:
@@ -255,9 +291,14 @@ class ServedRouter:
             self.process.kill()
             self.process.wait()
 
+    def end(self) -> None:
+        """Kill it if it still runs, and let go of its port."""
+        self.kill()
+        self._port.close()
+
     def ask(self, method: str, path: str, scope: str = "trade", body: Any = None) -> tuple[int, Any]:
         """Ask with the token of a scope; with none if it is empty."""
-        line = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        line = http.client.HTTPConnection("127.0.0.1", self.port, timeout=LONGEST)
         headers = {"Authorization": f"Bearer {TOKENS[scope]}"} if scope else {}
         try:
             line.request(method, path, None if body is None else json.dumps(body), headers)

@@ -319,7 +319,7 @@ class ExchangeServer:
 
     def start(self) -> ExchangeServer:
         self._thread.start()
-        assert self._ready.wait(20)
+        assert self._ready.wait(120)
         return self
 
     @property
