@@ -14,7 +14,7 @@ import pytest
 pytest.importorskip("ccxt", reason="needs ccxt: pip install 'riskroute[ccxt]'")
 
 from ccxt_sessions import KEY, SECRET
-from live_services import Running, running, service_config
+from live_services import LONGEST, PATIENT, Running, running, service_config
 from loopback_exchanges import BinanceLayout, ExchangeServer, KrakenLayout, LoopbackExchange, Market
 from loopback_only import loopback_only
 from riskroute.core.errors import InputError
@@ -22,7 +22,7 @@ from riskroute.live.config import LiveConfig
 from riskroute.live.state.amounts import NANO
 
 COIN = {"unit": "0.00001", "tick": "0.1", "quantity": "BTC", "currency": "USDT", "zone": "UTC"}
-LIMITS = {"order_notional": 1e9, "symbol_notional": 1e9, "day_notional": 1e12, "day_loss": 1e9}
+LIMITS = PATIENT | {"order_notional": 1e9, "symbol_notional": 1e9, "day_notional": 1e12, "day_loss": 1e9}
 
 
 @pytest.fixture(autouse=True)
@@ -43,7 +43,7 @@ def exchanges(**more: Any) -> Iterator[dict[str, ExchangeServer]]:
 
 
 def config(folder: Path, servers: dict[str, ExchangeServer], **options: Any) -> LiveConfig:
-    quick = {"timeout_seconds": 2.0, "request_seconds": 0.0, "poll_seconds": 0.1, "paper_ms": 1.0} | options
+    quick = {"timeout_seconds": 30.0, "request_seconds": 0.0, "poll_seconds": 0.1, "paper_ms": 1.0} | options
     venues = {
         name.upper(): {"kind": "ccxt", "taker": "10 bps", "options": {"exchange": name, "url": server.url} | quick}
         for name, server in servers.items()
@@ -53,14 +53,14 @@ def config(folder: Path, servers: dict[str, ExchangeServer], **options: Any) -> 
 
 def traded(one: Running, count: int) -> list[dict[str, Any]]:
     """Wait for books, send orders without quotes, and return them once they are settled."""
-    service, until = one.service, time.monotonic() + 30
+    service, until = one.service, time.monotonic() + LONGEST
     while len([quote for quote in service.history("BTCUSDT") or () if quote.asks]) < 2 or not service.engine.ready:
         assert time.monotonic() < until, (service.engine.not_ready, service.gaps)
         time.sleep(0.02)
     made = []
     for number in range(count):
         order = {"key": f"order-{number}", "symbol": "BTCUSDT", "side": ("buy", "sell")[number % 2]}
-        answer = one.client.post("/orders", json=order | {"quantity": "0.6", "deadline": time.time_ns() + 2 * NANO})
+        answer = one.client.post("/orders", json=order | {"quantity": "0.6", "deadline": time.time_ns() + 60 * NANO})
         assert answer.status_code == 200, answer.text
         made.append(one.client.settled(order["key"]))
     return made

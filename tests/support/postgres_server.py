@@ -48,11 +48,12 @@ class PostgresServer:
         printed = self.folder / "server.log"
         with printed.open("wb") as said:
             self._process = subprocess.Popen(command, stdout=said, stderr=said, **_other_user(self.folder))
-        for _ in range(600):
+        for _ in range(6000):
             if self._process.poll() is not None:
                 raise OSError(printed.read_text())
             status = self.folder / "data" / "postmaster.pid"
-            if status.exists() and status.read_text().splitlines()[-1].strip() == "ready":
+            lines = status.read_text().splitlines() if status.exists() else []
+            if lines and lines[-1].strip() == "ready":
                 return
             time.sleep(0.05)
         self.stop()
