@@ -22,7 +22,7 @@ from riskroute.live.config import LiveConfig
 from riskroute.live.state.amounts import NANO
 
 COIN = {"unit": "0.00001", "tick": "0.1", "quantity": "BTC", "currency": "USDT", "zone": "UTC"}
-LIMITS = PATIENT | {"order_notional": 1e9, "symbol_notional": 1e9, "day_notional": 1e12, "day_loss": 1e9}
+LIMITS = {"order_notional": 1e9, "symbol_notional": 1e9, "day_notional": 1e12, "day_loss": 1e9}
 
 
 @pytest.fixture(autouse=True)
@@ -48,7 +48,8 @@ def config(folder: Path, servers: dict[str, ExchangeServer], **options: Any) -> 
         name.upper(): {"kind": "ccxt", "taker": "10 bps", "options": {"exchange": name, "url": server.url} | quick}
         for name, server in servers.items()
     }
-    return service_config(folder, venues=venues, pools={}, instruments={"BTCUSDT": COIN}, limits=LIMITS)
+    limits = PATIENT | LIMITS
+    return service_config(folder, venues=venues, pools={}, instruments={"BTCUSDT": COIN}, limits=limits)
 
 
 def traded(one: Running, count: int) -> list[dict[str, Any]]:

@@ -34,6 +34,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceProcess
         made.http.close()
         made.process.terminate()
         said = made.process.communicate(timeout=LONGEST)[0]
+        made.kept_port.close()
     assert "Traceback" not in said, said
     assert "stopped:" in said
 

@@ -181,8 +181,8 @@ class ServiceProcess:
     """One process of the service, and a client of it."""
 
     def __init__(self, config: Path, *words: str, before: Sequence[str] = ()) -> None:
-        self._port = KeptPort()
-        self.listen = f"127.0.0.1:{self._port.number}"
+        self.kept_port = KeptPort()
+        self.listen = f"127.0.0.1:{self.kept_port.number}"
         command = [*before, sys.executable, "-m", "riskroute", "live", "serve", str(config), *words]
         self.process = subprocess.Popen(
             [*command, "--listen", self.listen],
@@ -229,7 +229,7 @@ class ServiceProcess:
     def end(self) -> str:
         """Kill it if it still runs, and let go of everything; what it said."""
         self.http.close()
-        self._port.close()
+        self.kept_port.close()
         self.process.kill()
         return self.process.communicate()[0]
 
@@ -256,8 +256,8 @@ class ServedRouter:
     """A service in a folder; its tokens are those of `live_services`."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self._port = folder, KeptPort()
-        self.port = self._port.number
+        self.folder, self.kept_port = folder, KeptPort()
+        self.port = self.kept_port.number
         text = _CONFIG.format(port=self.port) + "[limits]\n"
         text += "".join(f"{name} = {value}\n" for name, value in PATIENT.items())
         for name, token in TOKENS.items():
@@ -294,7 +294,7 @@ class ServedRouter:
     def end(self) -> None:
         """Kill it if it still runs, and let go of its port."""
         self.kill()
-        self._port.close()
+        self.kept_port.close()
 
     def ask(self, method: str, path: str, scope: str = "trade", body: Any = None) -> tuple[int, Any]:
         """Ask with the token of a scope; with none if it is empty."""
