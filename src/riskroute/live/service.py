@@ -154,11 +154,11 @@ class Service:
     def _begin(self) -> None:
         self.engine.start()
         self._restore_counterfactual()
-        self.engine.serve()
         own = [symbol for symbol in self.config.instruments if self.config.partition_of(symbol) == self.config.part[0]]
         for source in self.sources:
             source.connect(_SourceSink(self))
             source.subscribe(own)
+        self.engine.serve()
         if self.config.halt_file is not None:
             self._watch = threading.Thread(target=self._watch_halt_file, name="riskroute halt file", daemon=True)
             self._watch.start()
@@ -188,7 +188,8 @@ class Service:
             self._watch.join(1.0)  # it takes longer only if it waits for the lock of a stuck engine
             self._watch = None
         for source in self.sources:
-            source.close()
+            with suppress(Exception):  # a source may raise anything; the engine must be closed all the same
+                source.close()
         taken = threading.Event()  # calls are made in sequence: once this one is, all earlier orders are decided
         if self.engine.serving:
             self.engine.call_soon(taken.set)
