@@ -74,7 +74,7 @@ class _PlaceSink:
         self._engine.run_soon(up)
 
     def down(self, reason: str) -> None:
-        self._engine.run_soon(lambda: self._engine.places.down(self._place, reason))
+        self._engine.run_soon(lambda: self._engine.places.down(self._place, one_line_text(reason)))
 
     def account(self, account: VenueAccount) -> None:
         engine = self._engine

@@ -50,10 +50,10 @@ class _SourceSink:
             self._service.put_sourced(symbol, quotes, trades)
         except Exception as error:  # a source may put anything; what is no book is as good as none
             for quote in quotes:
-                self.gap(quote.venue, symbol, one_line_text(error))
+                self.gap(quote.venue, symbol, str(error))
 
     def gap(self, place: str, symbol: str | None, reason: str) -> None:
-        self._service.drop_sourced(place, symbol, reason)
+        self._service.drop_sourced(place, symbol, one_line_text(reason))
 
 
 class Service:
