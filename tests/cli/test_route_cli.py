@@ -32,15 +32,15 @@ def test_the_answer_is_printed_and_written(books: Path, tmp_path: Path, capsys: 
     assert answer["limit"] == answer["dark"] == {}
     assert answer["cost_if_filled"] == answer["cost_if_swept"] == answer["expected_cost"]
     assert answer["children"] == [
-        {"kind": "take", "place": "A", "quantity": 100, "limit": 10.0, "fee": "0.003 per share"},
-        {"kind": "take", "place": "B", "quantity": 200, "limit": 9.99, "fee": "-0.002 per share"},
+        {"kind": "take", "place": "A", "quantity": 100, "limit": 10.0, "fee": "0.003 USD per share"},
+        {"kind": "take", "place": "B", "quantity": 200, "limit": 9.99, "fee": "-0.002 USD per share"},
     ]
     assert (answer["estimated_quantity"], answer["warnings"]) == (0, [])
     said = capsys.readouterr()
     assert said.err == ""
     assert [line.split() for line in said.out.splitlines()[:4:3]] == [
         ["kind", "place", "shares", "limit", "price", "fee"],
-        ["take", "B", "200", "9.99", "-0.002", "per", "share"],
+        ["take", "B", "200", "9.99", "-0.002", "USD", "per", "share"],
     ]
     assert "sell 300 shares at a mid of 10.01, cost with fees 3.90 USD (12.99 bps)" in said.out
     assert "returns 2,999.10 USD" in said.out

@@ -95,7 +95,7 @@ def changed(path: str, value: Any) -> dict[str, Any]:
         (
             changed("pools.P.fee", "10 bps"),
             {},
-            "fee of P must be an amount per quantity such as '0 per share', was 10 bps",
+            "fee of P must be an amount per quantity such as '0 USD per share', was 10 bps",
         ),
         (changed("pools.P.price", 3), {}, "unknown field 'price' in pool P; fields are fee, improvement"),
         (

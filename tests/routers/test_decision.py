@@ -169,7 +169,7 @@ def test_the_range_of_a_plan_that_waits() -> None:
     assert price_decision(context, first).cost_if_filled == pytest.approx(250 * 0.001 + 30 * 0.013 + 20 * -0.009)
     then = price_decision(context, Plan("order", rest="post:B"))
     assert then.cost_if_filled == pytest.approx(300 * (-0.01 + 0.001))
-    assert then.children == (DecisionChild("post", "B", 300, 10.02, "0.001 per share"),)
+    assert then.children == (DecisionChild("post", "B", 300, 10.02, "0.001 USD per share"),)
     swept = price_decision(context, Plan("order")).cost_if_swept
     for decision in (posted, turns, then):
         assert decision.cost_if_swept == pytest.approx(swept)
@@ -182,10 +182,10 @@ def test_a_pool_that_improves_on_the_mid_and_a_venue_without_a_price() -> None:
     }
     context = read_context(books, side="buy", shares=100, horizon=60)
     pinged = price_decision(context, Plan("order", dark={"P": 100}))
-    assert pinged.children == (DecisionChild("ping", "P", 100, 10.0 - 0.5 * (10.02 - 9.98) / 2, "0.001 per share"),)
+    assert pinged.children == (DecisionChild("ping", "P", 100, 10.0 - 0.5 * (10.02 - 9.98) / 2, "0.001 USD per share"),)
     assert pinged.cost_if_filled == pytest.approx(100 * (-0.01 + 0.001))
     back = price_decision(context, Plan("order", limit={"B": 100}))
-    assert back.children == (DecisionChild("post", "B", 100, None, "0 per share"),)
+    assert back.children == (DecisionChild("post", "B", 100, None, "0 USD per share"),)
     assert back.cost_if_filled == pytest.approx(back.cost_if_swept)
 
 
@@ -195,14 +195,14 @@ def test_children_have_their_prices_and_fees() -> None:
     )
     decision = price_decision(sale(300, horizon=60.0), plan)
     assert decision.children == (
-        DecisionChild("ping", "Q", 10, 10.01, "0.002 per share"),
-        DecisionChild("rest", "P", 20, 10.01, "0.001 per share"),
-        DecisionChild("post", "B", 30, 10.02, "0.001 per share"),
-        DecisionChild("take", "A", 40, 9.98, "0.003 per share"),
-        DecisionChild("take", "B", 50, None, "-0.002 per share"),
+        DecisionChild("ping", "Q", 10, 10.01, "0.002 USD per share"),
+        DecisionChild("rest", "P", 20, 10.01, "0.001 USD per share"),
+        DecisionChild("post", "B", 30, 10.02, "0.001 USD per share"),
+        DecisionChild("take", "A", 40, 9.98, "0.003 USD per share"),
+        DecisionChild("take", "B", 50, None, "-0.002 USD per share"),
     )
     first = decision.to_json()["children"][0]
-    assert first == {"kind": "ping", "place": "Q", "quantity": 10, "limit": 10.01, "fee": "0.002 per share"}
+    assert first == {"kind": "ping", "place": "Q", "quantity": 10, "limit": 10.01, "fee": "0.002 USD per share"}
 
 
 @pytest.mark.parametrize(("bid", "word"), [(10.02, "locked"), (10.03, "crossed")])

@@ -302,7 +302,7 @@ def test_routes_print_natural_quantities_and_amounts(tmp_path: Path, capsys: Any
     assert answer["net"] == pytest.approx(paid, rel=1e-12)
     assert not FOREIGN.search(json.dumps(answer))
     assert run_app([*words[:-1], "0.000001"]) == 2
-    assert "quantity must be a multiple of 0.00001 BTC, the unit, was 1e-06" in capsys.readouterr().err
+    assert "quantity must be a multiple of 0.00001 BTC, the unit, was 0.000001" in capsys.readouterr().err
 
 
 def test_a_route_of_futures_has_the_multiplier(tmp_path: Path, capsys: Any) -> None:
@@ -316,10 +316,10 @@ def test_a_route_of_futures_has_the_multiplier(tmp_path: Path, capsys: Any) -> N
     assert "buy 3 contracts of ESU4 at a mid of 5,250.375, " in text
     assert f"cost with fees {paid - 150 * mid:.2f} USD" in text
     assert f"the order costs {paid:,.2f} USD in total" in text
-    assert "0.85 per contract" in text
+    assert "0.85 USD per contract" in text
     answer = json.loads((tmp_path / "answer.json").read_text())
     assert answer["expected_cost"] == pytest.approx(paid - 150 * mid, rel=1e-9)
-    assert answer["children"][0]["fee"] == "0.85 per contract"
+    assert answer["children"][0]["fee"] == "0.85 USD per contract"
 
 
 def test_several_instruments_are_named_each(tmp_path: Path) -> None:

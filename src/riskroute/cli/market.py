@@ -155,7 +155,7 @@ def _import(
     _say_overview(recordings)
     for why in left_out:
         say(f"skipped: {why}")
-    say(f"wrote {len(recordings)} recordings to {out}")
+    say(f"wrote {len(recordings):,} recording{'s' * (len(recordings) > 1)} to {out}")
 
 
 @market.command("inspect")

@@ -127,7 +127,9 @@ class Instrument:
         given = valid_decimal(name, quantity, minimum=Decimal(0))
         count = given / self.unit
         if count != count.to_integral_value():
-            raise InputError(f"{name} must be a multiple of {self.named(self.unit)}, the unit, was {shown(quantity)}")
+            raise InputError(
+                f"{name} must be a multiple of {self.named(self.unit)}, the unit, was {decimal_text(given)}"
+            )
         if count > LARGEST_QUANTITY:
             raise InputError(f"{name} must be at most {LARGEST_QUANTITY:,} units, was {int(count):,}")
         return int(count)
@@ -158,12 +160,13 @@ class Instrument:
         250
         """
         units, of = self.units(quantity, name), f" of {self.symbol}" if self.symbol else ""
+        was = f"was {decimal_text(self.natural(units))}"
         if units % self.lot_units or not units:
             lot = self.named(self.lot or self.unit)
-            raise InputError(f"{name} must be a positive multiple of {lot}, the lot{of}, was {shown(quantity)}")
+            raise InputError(f"{name} must be a positive multiple of {lot}, the lot{of}, {was}")
         least = self.minimum_quantity
         if self.natural(units) < least:
-            raise InputError(f"{name} must be at least {self.named(least)}, the minimum{of}, was {shown(quantity)}")
+            raise InputError(f"{name} must be at least {self.named(least)}, the minimum{of}, {was}")
         worth = None if price is None else abs(self.natural(units) * self.multiplier * valid_decimal("price", price))
         if worth is not None and worth < self.minimum_notional:
             amounts = (

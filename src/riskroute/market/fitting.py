@@ -237,7 +237,9 @@ def _warnings(fit: VenueFit, asked: Integers, usable: Flags, named: Callable[[fl
         )
     below = _negative(fit.variance, int(fit.quantities[-1]))
     if below is not None:
-        warnings.append(f"the fitted variance is negative from {named(below[0])} to {named(below[1])}")
+        first, last = map(named, below)
+        where = f"at {first}" if first == last else f"from {first} to {last}"
+        warnings.append(f"the fitted variance is negative {where}")
     if abs(fit.bucket_correlation) > 3 / fit.samples**0.5:
         bias = "too small" if fit.bucket_correlation > 0 else "too large"
         warnings.append(

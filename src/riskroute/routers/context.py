@@ -396,6 +396,8 @@ def read_context(books: Mapping[str, Any], **order: Any) -> Context:
 def _pool(name: str, value: Any, instrument: Instrument) -> ContextPool:
     given = _object(f"pool {name}", value, ("fee", "improvement"))
     rate = parse_fee(f"fee of {name}", given.pop("fee", 0))
+    if rate.currency not in ("", instrument.currency):
+        raise DataError(f"fee of {name} must be in {instrument.currency}, was in {rate.currency}")
     amount, fraction = rate.row(f"fee of {name}", instrument)
     if fraction or np.isfinite(rate.limits(instrument)).any():
         expected = f"an amount per quantity such as '{fee_rate(np.zeros(2), fee_limits(1)[0, :2], instrument)}'"

@@ -96,9 +96,8 @@ class FeeRate:
 
     def __str__(self) -> str:
         limits = {"at least": self.minimum, "at most": self.maximum}
-        return ", ".join(
-            [self._fee, *(f"{word} {decimal_text(one)}" for word, one in limits.items() if one is not None)]
-        )
+        texts = (f"{word} {decimal_text(one)} {self.currency}" for word, one in limits.items() if one is not None)
+        return ", ".join([self._fee, *map(str.strip, texts)])
 
     def to_json(self) -> str | dict[str, str]:
         """Return what `parse_fee` reads: a text, or a table with the minimum and maximum per order."""
@@ -314,12 +313,13 @@ class Fee:
 
 
 def fee_rate(row: Floats, limits: Floats, instrument: Instrument) -> FeeRate:
-    """Return the fee whose `FeeRate.row` and `FeeRate.limits` are given, exactly."""
+    """Return the fee whose `FeeRate.row` and `FeeRate.limits` are given, exactly, in the quote currency if known."""
+    currency = "" if " " in instrument.currency else instrument.currency  # of a fee: one word
     amount, fraction = (Decimal(repr(float(one))) for one in row)
     value = instrument.unit * instrument.multiplier
     rate = FeeRate(amount * instrument.multiplier, _one(instrument.quantity), fraction / _BPS)
     least, most = (Decimal(repr(float(one))) * value if np.isfinite(one) else None for one in limits)
-    return replace(rate, minimum=least, maximum=most)
+    return replace(rate, minimum=least, maximum=most, currency=currency)
 
 
 class VenueFees(NamedTuple):

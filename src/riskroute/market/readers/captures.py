@@ -111,6 +111,32 @@ def _binance(one: Any, url: str) -> _Found:
         yield _Trade(event["s"], event["T"], event["p"], event["q"], "B" if event["m"] else "A")
 
 
+class _Bitfinex:
+    """The messages of a connection, which name channels by number."""
+
+    def __init__(self) -> None:
+        self._channels: dict[int, tuple[str, str]] = {}  # kind and symbol
+
+    def __call__(self, one: Any, _: str) -> _Found:
+        if isinstance(one, dict):
+            if one.get("event") == "subscribed":
+                symbol = str(one["symbol"]).removeprefix("t").replace(":", "/")
+                self._channels[one["chanId"]] = one["channel"], symbol
+            return
+        if not isinstance(one, list):
+            return
+        kind, symbol = self._channels.get(one[0], ("", ""))
+        if kind == "book" and isinstance(one[1], list):
+            whole = not one[1] or isinstance(one[1][0], list)
+            # price, number of orders (0 removes the level) and amount, negative for asks
+            rows = one[1] if whole else [one[1]]
+            changes = (("bid" if row[2] > 0 else "ask", row[0], abs(row[2]) if row[1] else 0) for row in rows)
+            yield _Book(symbol, *_sided(changes, "bid"), reset=whole)
+        elif kind == "trades" and one[1] == "te":  # "tu" repeats it
+            _id, time, amount, price = one[2]
+            yield _Trade(symbol, time, price, abs(amount), _rests("buy" if amount > 0 else "sell"))
+
+
 def _bitflyer(one: Any, _: str) -> _Found:
     channel, content = one.get("params", {}).get("channel", ""), one.get("params", {}).get("message")
     symbol = channel.split("_", 2)[-1].removeprefix("snapshot_")
@@ -290,10 +316,17 @@ def _upbit(one: Any, _: str) -> _Found:
         yield _Trade(one["cd"], one["ttms"], one["tp"], one["tv"], _rests(one["ab"]))
 
 
-# Functions by exchange, as cryptofeed names it.
-_EXCHANGES: dict[str, Callable[[Any, str], _Found]] = {
+# Functions by exchange, as cryptofeed names it; a class has one function per connection.
+_EXCHANGES: dict[str, Callable[[Any, str], _Found] | type[_Bitfinex]] = {
     **dict.fromkeys(("BINANCE", "BINANCE_US", "BINANCE_FUTURES", "BINANCE_DELIVERY"), _binance),
-    **{"BITFLYER": _bitflyer, "BITGET": _bitget, "BITSTAMP": _bitstamp, "BYBIT": _bybit, "COINBASE": _coinbase},
+    **{
+        "BITFINEX": _Bitfinex,
+        "BITFLYER": _bitflyer,
+        "BITGET": _bitget,
+        "BITSTAMP": _bitstamp,
+        "BYBIT": _bybit,
+        "COINBASE": _coinbase,
+    },
     **{"CRYPTO.COM": _crypto_com, "DERIBIT": _deribit, "GATEIO": _gateio, "GATEIO_FUTURES": _gateio},
     **{"GEMINI": _gemini, "HUOBI": _huobi, "HUOBI_SWAP": _huobi, "KRAKEN": _kraken, "KRAKEN_FUTURES": _kraken_futures},
     **{"KUCOIN": _kucoin, "OKX": _okx, "POLONIEX": _poloniex, "UPBIT": _upbit},
@@ -373,7 +406,8 @@ class CaptureFile:
         if header.exchange not in _EXCHANGES:
             was = header.exchange or "without a name"
             raise DataError(f"{path} must be a capture of {', '.join(sorted(_EXCHANGES))}, was {was}")
-        self._parse, self._exchange = _EXCHANGES[header.exchange], header.exchange
+        self._exchange = header.exchange
+        self._parsers: dict[str, Callable[[Any, str], _Found]] = {}  # by connection
         self.quantity = _QUANTITIES.get(header.exchange, SHARES.quantity)
         self.first: int | None = _nanoseconds(header.recorded)
         self.key = "capture", header.exchange
@@ -443,9 +477,12 @@ class CaptureFile:
                 packed = base64.b64decode(line.b64)
                 text = gzip.decompress(packed) if packed[:2] == b"\x1f\x8b" else packed
             one = {} if text in ("", "ping", "pong") else msgspec.json.decode(text)
-            if _is_reply(one):
+            parse = _EXCHANGES[self._exchange]
+            if isinstance(parse, type):
+                parse = self._parsers.setdefault(line.conn, parse())
+            elif _is_reply(one):
                 return
-            for found in self._parse(one, line.url):
+            for found in parse(one, line.url):
                 named = found._replace(symbol=found.symbol.upper())
                 if isinstance(named, _Trade):
                     named = named._replace(time=float(named.time), price=float(named.price), size=float(named.size))

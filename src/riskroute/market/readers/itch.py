@@ -148,7 +148,8 @@ class ItchReader:
         found = tuple(dict.fromkeys(names.values()))
         if not wanted:
             some = ", ".join(sorted(found)[:8]) + (", ..." if len(found) > 8 else "")
-            raise InputError(f"{self.source.name} has {len(found):,} symbols ({some}); give symbol")
+            symbols = f"{len(found):,} symbol{'s' * (len(found) != 1)}"
+            raise InputError(f"{self.source.name} has {symbols} ({some}); give symbol")
         require_reading_symbols(wanted, found, self.source.name)
 
     def _reading(self, names: dict[int, str], wanted: tuple[str, ...]) -> Iterator[ReaderPart]:
