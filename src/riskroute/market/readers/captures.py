@@ -319,14 +319,8 @@ def _upbit(one: Any, _: str) -> _Found:
 # Functions by exchange, as cryptofeed names it; a class has one function per connection.
 _EXCHANGES: dict[str, Callable[[Any, str], _Found] | type[_Bitfinex]] = {
     **dict.fromkeys(("BINANCE", "BINANCE_US", "BINANCE_FUTURES", "BINANCE_DELIVERY"), _binance),
-    **{
-        "BITFINEX": _Bitfinex,
-        "BITFLYER": _bitflyer,
-        "BITGET": _bitget,
-        "BITSTAMP": _bitstamp,
-        "BYBIT": _bybit,
-        "COINBASE": _coinbase,
-    },
+    "BITFINEX": _Bitfinex,
+    **{"BITFLYER": _bitflyer, "BITGET": _bitget, "BITSTAMP": _bitstamp, "BYBIT": _bybit, "COINBASE": _coinbase},
     **{"CRYPTO.COM": _crypto_com, "DERIBIT": _deribit, "GATEIO": _gateio, "GATEIO_FUTURES": _gateio},
     **{"GEMINI": _gemini, "HUOBI": _huobi, "HUOBI_SWAP": _huobi, "KRAKEN": _kraken, "KRAKEN_FUTURES": _kraken_futures},
     **{"KUCOIN": _kucoin, "OKX": _okx, "POLONIEX": _poloniex, "UPBIT": _upbit},
