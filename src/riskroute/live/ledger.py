@@ -411,14 +411,14 @@ class LedgerOutbox:
         budget = self.places.budgets.get(session)
         # children wait behind those that are held already
         return budget is None or (
-            (urgent or session not in self._held) and budget.take(self._ledger.clock(), urgent=urgent)
+            (urgent or session not in self._held) and budget.take(self._ledger.monotonic(), urgent=urgent)
         )
 
     def _hold(self, task: SendEffect | CancelEffect | QueryEffect, until: float = math.inf) -> None:
         """Hold a message until its session may send it, or until a time."""
         session, now = self.places.session(task.child.place), self._ledger.clock()
-        when = now + self.places.budgets[session].wait(now, urgent=not isinstance(task, SendEffect))
-        when = max(int(min(when, until)), now + 1)
+        wait = self.places.budgets[session].wait(self._ledger.monotonic(), urgent=not isinstance(task, SendEffect))
+        when = max(int(min(now + wait, until)), now + 1)
         self._held.setdefault(session, []).append(task)
         if when < self._release_at.get(session, math.inf):
             self._release_at[session] = when

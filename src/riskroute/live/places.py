@@ -43,6 +43,8 @@ class PlaceRules(Record, frozen=True):
 class SessionBudget:
     """Messages that a session may send: a token bucket, of which a fifth is only for cancels and queries.
 
+    Times are those of the monotonic clock: one that is set back would stop the session.
+
     Examples
     --------
     >>> budget = SessionBudget(10.0, 5)
@@ -59,8 +61,7 @@ class SessionBudget:
 
     def left(self, now: int) -> float:
         """Return how many messages may be sent at once."""
-        if now > self._at:  # a clock that is set back earns nothing twice
-            self._tokens = min(self._tokens + (now - self._at) * self.per_second / NANO, float(self.burst))
+        self._tokens = min(self._tokens + (now - self._at) * self.per_second / NANO, float(self.burst))
         self._at = now
         return self._tokens
 

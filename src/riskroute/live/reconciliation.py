@@ -53,7 +53,7 @@ class Reconciliation:
         if place not in places.connected:
             return
         budget = places.budgets.get(places.session(place))
-        if budget is not None and not budget.take(now, urgent=True):
+        if budget is not None and not budget.take(self._ledger.monotonic(), urgent=True):
             self._timers.add(now + self.again, "account", place, 1)
             return
         self._asked[place] = now

@@ -196,7 +196,7 @@ def state_view(service: Service, recent: int = 50) -> dict[str, Any]:
 def _connections(service: Service) -> dict[str, Any]:
     """Return, by place, whether it is up, its newest book, what its session may send, and its reconciliation."""
     engine, newest = service.engine, service.history.newest
-    places, reconciliation, now = engine.places, engine.reconciliation, service.clock()
+    places, reconciliation = engine.places, engine.reconciliation
     found = {}
     for name in places.gateways:
         budget, known = places.budgets.get(places.session(name)), engine.state.venues.get(name, VenueState())
@@ -205,7 +205,8 @@ def _connections(service: Service) -> dict[str, Any]:
             "session": places.session(name),
             "book": newest.get(name),
             "gaps": sum(place == name for place, _ in service.gaps),
-            "budget": budget and {"left": int(budget.left(now)), "most": budget.burst, "second": budget.per_second},
+            "budget": budget
+            and {"left": int(budget.left(engine.monotonic())), "most": budget.burst, "second": budget.per_second},
             "answers": _durations(places.answer_times[name]),
             "foreign": places.foreign[name],
             "reconciled": reconciliation.checked.get(name),
@@ -365,7 +366,7 @@ class MetricsView(Collector):
                     },
                 ),
             }
-            budgets = {name: budget.left(now) for name, budget in known.budgets.items()}
+            budgets = {name: budget.left(engine.monotonic()) for name, budget in known.budgets.items()}
             answers = {name: (times.cumulative(), times.total) for name, times in known.answer_times.items()}
             held = {
                 name: float(natural_quantity(instrument_from_terms(name, one.terms), one.shares))
