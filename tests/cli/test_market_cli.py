@@ -177,6 +177,7 @@ def test_bad_quantities_are_one_line(text: str, folder: Path, capsys: pytest.Cap
             "buckets must be an integer of at least 2, was 1",
         ),
         (["calibrate", "BOOKS", "--symbol", "QVEX", "--date", "27.3."], "--date must be a day, for example 2019-03-27"),
+        (["calibrate", "BOOKS", "--symbol", "QVEX", "--date", "2019-03-28"], "--date must be one of 2019-03-27, was"),
         (["calibrate", "BOOKS", "--symbol", "QVEX", "--dark-pool", "x"], "--dark-pool must be PRESENCE:TAIL"),
         (["calibrate", "BOOKS", "--symbol", "QVEX", "--dark-pool", "2:1"], "presence must be a number"),
         (["calibrate", "BOOKS", "--symbol", "QVEX", "--venue", "XNYS"], "venue must be one of"),

@@ -234,7 +234,7 @@ def _calibrate(
     """
     check_output_paths({"--json": json, "--out": out / "x" if out is not None else None})
     require_market_command()
-    with output_status("sampling books"):
+    with _named_as_options(), output_status("sampling books"):
         from riskroute.core.instrument import load_instruments
         from riskroute.market.calibration import calibrate as fit
         from riskroute.market.clock import TimeWindow
@@ -374,7 +374,7 @@ _OPTIONS = (
     (r"\bmax_(unresolved|crossed) = ", r"--max-\1 "),
     (r"\bcolumns = \{'(\w+)': NAME\}", r"--column \1=NAME"),
     (r"\b(zone) = ", r"--\1 "),
-    (r"^out must", "--out must"),
+    (r"^(out|date) must", r"--\1 must"),
     (r"\b(lot|symbol|venue) = (?=[A-Z\d])", r"--\1 "),
     (r"\b(give|omit) (date|lot|symbol|venue|zone)\b", r"\1 --\2"),
 )

@@ -125,16 +125,19 @@ def test_a_change_below_zero_is_refused(tmp_path: Path) -> None:
     assert "row 3 of updates.csv must have a change of at least -0.5, the size at 100, was -0.75" in refusal(path)
 
 
-@both
-def test_levels_of_whole_books(tmp_path: Path, write: Writer) -> None:
+def levels_frame(updates: list[Update]) -> polars.DataFrame:
     rows = [
         (stamp, "bid" if bid else "ask", level, *pair)
-        for stamp, *sides in book_rows(UPDATES)
+        for stamp, *sides in book_rows(updates)
         for bid, side in zip((True, False), sides, strict=True)
         for level, pair in enumerate(side)
     ]
-    names = ["timestamp", "side", "level", "price", "size"]
-    one, table = imported(write(tmp_path, polars.DataFrame(rows, schema=names, orient="row")))
+    return polars.DataFrame(rows, schema=["timestamp", "side", "level", "price", "size"], orient="row")
+
+
+@both
+def test_levels_of_whole_books(tmp_path: Path, write: Writer) -> None:
+    one, table = imported(write(tmp_path, levels_frame(UPDATES)))
     check_books(table, UPDATES)
     assert "no_snapshot" not in one.notes
 
@@ -350,10 +353,10 @@ def wide(updates: list[Update]) -> polars.DataFrame:
     return polars.DataFrame(rows, infer_schema_length=None)
 
 
-@pytest.mark.parametrize("kind", ["updates", "lists", "wide"])
+@pytest.mark.parametrize("kind", ["updates", "levels", "lists", "wide"])
 @pytest.mark.parametrize("library", ["polars", "pandas"])
 def test_frames_are_imported_like_files(tmp_path: Path, kind: str, library: str) -> None:
-    frame = {"updates": updates_frame, "lists": listed, "wide": wide}[kind](UPDATES)
+    frame = {"updates": updates_frame, "levels": levels_frame, "lists": listed, "wide": wide}[kind](UPDATES)
     trades = trades_frame().drop("id", "exchange", "symbol")
     if library == "pandas":
         import pandas  # type: ignore[import-untyped]  # no stubs among the dependencies
