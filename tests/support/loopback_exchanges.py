@@ -108,7 +108,7 @@ class LoopbackExchange:
         self._numbers = itertools.count(1)
         for one in markets:
             self.balances[one.base] += Decimal(1_000_000)
-            self.balances[one.quote] += Decimal(10**12)
+            self.balances[one.quote] += Decimal(10**8)
             self.books[one.name] = {"bid": {}, "ask": {}}
             mid = Decimal(one.mid)
             for level in range(1, depth + 1):
