@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check -q
 ROOMS  := $(patsubst src/riskroute/%/__init__.py,%,$(wildcard src/riskroute/*/__init__.py))
 
-BENCHMARKS := cold_start design allocations runner reproduction market queues fuzz_market peers backtest live_log live halt quotes
+BENCHMARKS := cold_start design allocations runner reproduction market queues fuzz_market peers backtest live_log live halt quotes exchanges
 EVIDENCE   := evidence against_thompson variants slopes in_reach guarantee split_study
 ROUTERS    := headroom routers contextual literature verdicts
 SEARCHES   := closest
@@ -18,7 +18,7 @@ export MPLCONFIGDIR    := $(CACHE)/matplotlib
 export DASK_CONFIG     := $(CACHE)/dask
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo live-demo browser check check-and-collect test thorough coverage crash simulate-faults bench soak evidence routers real-data reproduction closest reference docs readme clean
+.PHONY: help demo live-demo paper-demo browser check check-and-collect test thorough coverage crash simulate-faults bench soak evidence routers real-data reproduction closest reference docs readme clean
 .DEFAULT_GOAL := help
 
 help:
@@ -29,6 +29,7 @@ help:
 	@echo "make coverage  make test with line coverage; takes a quarter longer"
 	@echo "make crash     crash tests of the live router: kills, power cuts, full disks; make test runs a selection"
 	@echo "make simulate-faults  the whole live service in simulated time, with faults from seeds (SECONDS=600)"
+	@echo "make paper-demo five minutes of orders at two loopback exchanges, with cuts and restarts, then a reconciliation"
 	@echo "make browser   install the browser for the page tests, which are skipped without it"
 	@echo "make bench     speed: optimal design, the runner, market data, peer libraries (BENCHFLAGS=--quick for a smoke test)"
 	@echo "make soak      the live router under steady load on a large state, with and without snapshots (about 25 minutes)"
@@ -58,6 +59,9 @@ demo: $(VENV)/.installed-market,report
 
 live-demo: $(VENV)/.installed-live
 	$(BIN)/python -m riskroute live demo
+
+paper-demo: $(VENV)/.installed-ccxt
+	PYTHONPATH=tests/support $(BIN)/python tests/support/paper_demo.py
 
 # The page tests need a browser and are skipped without one. The only step that installs into the system.
 browser:
@@ -124,7 +128,7 @@ thorough: $(VENV)/.installed-dev
 	$(PYTEST) -m thorough tests
 
 # All run even if one misses a target; make then fails at the end.
-bench: $(VENV)/.installed-bench,live,market,postgres,report
+bench: $(VENV)/.installed-bench,ccxt,live,market,postgres,report
 	@status=0; for name in $(BENCHMARKS); do \
 	  echo "== benchmarks/$$name.py"; $(BIN)/python benchmarks/$$name.py $(BENCHFLAGS) || { status=1; echo "$$name.py failed"; }; \
 	done; exit $$status

@@ -306,6 +306,7 @@ def _order(exchange: str, case: dict[str, Any], expected: dict[str, Any]) -> tup
     gateway._fills = no_fills  # type: ignore[assignment, method-assign]  # fills come from trades, which are tested on their own
     if expected["status"] is None:  # a new order: only its id is known, so it is looked up
         return (order["id"], order["status"]), (expected["id"], None)
+    gateway._note_id(there, order)
     asyncio.run(gateway._report(there, order))
     (report,) = listener.heard
     filled, amount = _units(expected["filled"]), _units(expected["amount"])

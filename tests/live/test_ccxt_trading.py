@@ -12,6 +12,7 @@ pytest.importorskip("ccxt", reason="needs ccxt: pip install 'riskroute[ccxt]'")
 from exchange_trading import TradingResult, trade, trading
 from loopback_exchanges import ExchangeFaults
 from loopback_only import loopback_only
+from paper_demo import main
 
 FAULTS = ExchangeFaults(unanswered=0.05, limited=0.05, lost=0.02)
 
@@ -33,6 +34,13 @@ def test_no_order_is_sent_twice_and_no_fill_is_lost(tmp_path: Path, survived: Ca
     assert (result.parents, result.restarts) == (60, 2)
     assert result.trades > 60
     survived("lost answers, refusals and lost messages of exchanges", sum(result.faults.values()))
+
+
+def test_the_demo_ends_with_a_clean_reconciliation(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--seconds", "4"]) == 0
+    out = capsys.readouterr().out
+    assert "killed, and ready again" in out
+    assert out.splitlines()[-1] == "reconciliation: clean"
 
 
 @pytest.mark.thorough

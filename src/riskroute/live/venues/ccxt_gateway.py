@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import json
+import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -62,6 +63,7 @@ class CcxtGateway:
         self._sink: GatewaySink | None = None
         self._children: dict[str, _Child] = {}  # by wire id
         self._by_venue_id: dict[str, _Child] = {}
+        self._foreign: set[str] = set()  # ids of others' orders at the exchange
         self._is_up = False
         self._began = self._exec_ids = clock()
         self._traded_until: dict[str, int] = {}  # by symbol, time of the newest trade read, in milliseconds
@@ -203,6 +205,7 @@ class CcxtGateway:
             LOGGER.warning("venue %s: the answer to %s was lost: %s", self.place, child.id, self._ccxt.told(error))
             order = None
         there.since = self._clock()
+        self._note_id(there, order)
         await self._follow(there, order)
 
     async def _cancel(self, child: ChildOrder) -> None:
@@ -276,10 +279,14 @@ class CcxtGateway:
                 order = await self._search(there)
         except errors.OrderNotFound:
             return None
+        self._note_id(there, order)
+        return order
+
+    def _note_id(self, there: _Child, order: Any) -> None:
+        """Keep the exchange's own id of an order."""
         if order is not None and order.get("id"):
             there.venue_id = str(order["id"])
             self._by_venue_id[there.venue_id] = there
-        return order
 
     async def _search(self, there: _Child, most: int = 100) -> Any:
         """Return an order from the exchange's lists; raise `OperationFailed` if they do not reach far enough."""
@@ -306,9 +313,6 @@ class CcxtGateway:
     async def _report(self, there: _Child, order: Any) -> None:
         """Report the fills of an order, and then its state."""
         child, instrument = there.order, self._ccxt.instruments[there.order.symbol]
-        if order.get("id"):
-            there.venue_id = str(order["id"])
-            self._by_venue_id[there.venue_id] = there
         filled = whole_units(order["filled"], instrument)
         reports = await self._fills(there, order, filled) if filled else []
         there.filled = max(there.filled, sum(one.quantity for one in reports))
@@ -462,13 +466,43 @@ class CcxtGateway:
             for trade in trades:
                 mine.setdefault(str(trade["order"]), []).append(trade)
             for venue_id, found in mine.items():
-                if (there := self._by_venue_id.get(venue_id)) is not None:
+                if (there := await self._recognised(venue_id, theirs)) is not None:
                     self._say(await self._fill_reports(there, found))
             self._traded_until[theirs] = max([since, *[trade["timestamp"] or 0 for trade in trades]])
         totals = {name: exact_number(total) for name, total in balances["total"].items()}
         if self._sink is not None:
             opened = tuple(self._open_order(order) for order in orders)
             self._sink.account(VenueAccount(at=at, open_orders=opened, balances=totals))
+
+    async def _recognised(self, venue_id: str, theirs: str) -> _Child | None:
+        """Return the child that the exchange knows by an id; None for orders of others.
+
+        The answer to the child may be lost, or the child may be of an earlier process: then its order has its wire id,
+        which leads back to it.
+        """
+        if (there := self._by_venue_id.get(venue_id)) is not None or venue_id in self._foreign:
+            return there
+        order = await self._call("fetch_order", venue_id, theirs, dict(self._dialect.parameters))
+        wire, symbol = self._wire_of(order), self._ccxt.ours[theirs]
+        if not re.fullmatch("[A-Z2-7]{16}", wire):
+            self._foreign.add(venue_id)
+            return None
+        if (there := self._children.get(wire)) is None:
+            units = whole_units(order["amount"], self._ccxt.instruments[symbol])
+            child = ChildOrder(
+                id=wire,
+                parent="",
+                slot=0,
+                attempt=0,
+                kind="take",
+                place=self.place,
+                symbol=symbol,
+                side=order["side"],
+                quantity=units,
+            )
+            there = _Child(child, wire, theirs, self._began, done=True)
+        self._note_id(there, order)
+        return there
 
     def _open_order(self, order: Any) -> OpenOrder:
         symbol = self._ccxt.ours[order["symbol"]]
