@@ -12,15 +12,19 @@ import pytest
 from prometheus_client import CollectorRegistry, Histogram, generate_latest
 from prometheus_client.core import HistogramMetricFamily
 
-from live_engines import child_order, parent_order, quotes
+from live_engines import START, child_order, parent_order, quotes
 from live_logs import MemoryLog
 from riskroute.core.errors import DataError
+from riskroute.core.instrument import SHARES
 from riskroute.core.runtime import DurationHistogram
-from riskroute.live.children import child_id
+from riskroute.live.children import ChildMaker, _Making, child_id
 from riskroute.live.http.server import _rare_collection
+from riskroute.live.limits import Limits
 from riskroute.live.log.interface import LogEntry, log_entries_of, log_events_after
 from riskroute.live.state.events import ResumedEvent
+from riskroute.live.venues.gateway import instrument_venue_terms
 from riskroute.live.venues.simulated import SimulatedVenueMarket
+from riskroute.routers.plan import Plan
 
 
 def test_ids_of_children_are_hashes_in_base_32() -> None:
@@ -72,3 +76,14 @@ def test_garbage_collection_is_rare_while_a_service_runs() -> None:
     with _rare_collection():
         assert gc.get_threshold() == (50_000, 200, 100)
     assert gc.get_threshold() == before
+
+
+def test_fills_at_a_venue_whose_book_is_not_known_any_more_are_left_out() -> None:
+    order = parent_order()
+    maker = ChildMaker("main", Limits().worst_price, lambda place, symbol: instrument_venue_terms(SHARES))
+    made = [
+        _Making(maker, order, Plan(order.key), order.quotes, (), own, START).levels()
+        for own in ([], [("Z", 10.02, 50, START)])
+    ]
+    assert made[0].venues == made[1].venues == ("A", "B")
+    np.testing.assert_array_equal(made[0].sizes, made[1].sizes)

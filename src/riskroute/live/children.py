@@ -439,6 +439,8 @@ class _Making:
             times = [shown[name].at if name in shown else 0 for name in self.venues]
             fills = []
             for venue, paid, shares, at in self.own:
+                if venue not in self.venues:  # its book was not known at the arrival, and is not known now
+                    continue
                 v = self.venues.index(venue)
                 fills.append(ExecutionFill(v, paid, shares, times[v] if times[v] <= at else -1, at))
             remove_own(prices, sizes, fills, np.array(times), self.now)

@@ -34,7 +34,7 @@ class Reconciliation:
     ) -> None:
         self._places, self._ledger, self._timers, self._post = places, ledger, timers, post
         self._asked: dict[str, int] = {}
-        self._moved: dict[str, dict[str, Decimal]] = {}  # by place, changes of balances seen once
+        self._moved: dict[str, dict[str, Decimal]] = {}  # by place, changes and first offsets seen once
         self._late: dict[str, set[str]] = {}  # by place, children that are done and were open in the last account
         self.checked: dict[str, int] = {}  # by place, the time of the last account
         self.differences: dict[str, list[str]] = {}  # by place, those of our orders in the last account
@@ -112,10 +112,14 @@ class Reconciliation:
         known = state.venues.get(place, VenueState()).offsets
         moved = {name: offset - known[name] for name, offset in offsets.items() if name in known}
         moved = {name: change for name, change in moved.items() if abs(change) >= least[name]}
-        if moved and moved != self._moved.get(place):
-            self._moved[place] = moved
+        # The first offset of a currency counts once it is seen twice, too: fills may be under way.
+        seen = moved | {name: offset for name, offset in offsets.items() if name not in known}
+        last = self._moved.get(place, {})
+        same = seen.keys() == last.keys() and all(abs(seen[name] - last[name]) < least[name] for name in seen)
+        if seen and not same:
+            self._moved[place] = seen
             self._timers.add(now + self.again, "account", place, 1)
-        elif moved or offsets.keys() - known.keys():
+        elif seen:
             self._moved.pop(place, None)
             text = ", ".join(f"{decimal_text(change)} {name}" for name, change in moved.items())
             self._ledger.record(ReconciledEvent(at=now, place=place, offsets=known | offsets, difference=text))

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import json
-import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -63,7 +62,7 @@ class CcxtGateway:
         self._sink: GatewaySink | None = None
         self._children: dict[str, _Child] = {}  # by wire id
         self._by_venue_id: dict[str, _Child] = {}
-        self._foreign: set[str] = set()  # ids of others' orders at the exchange
+        self._others: set[str] = set()  # ids at the exchange of orders that are no children of this process
         self._is_up = False
         self._began = self._exec_ids = clock()
         self._traded_until: dict[str, int] = {}  # by symbol, time of the newest trade read, in milliseconds
@@ -475,33 +474,19 @@ class CcxtGateway:
             self._sink.account(VenueAccount(at=at, open_orders=opened, balances=totals))
 
     async def _recognised(self, venue_id: str, theirs: str) -> _Child | None:
-        """Return the child that the exchange knows by an id; None for orders of others.
+        """Return the child that the exchange knows by an id, even if the answer to it was lost; None for others.
 
-        The answer to the child may be lost, or the child may be of an earlier process: then its order has its wire id,
-        which leads back to it.
+        Others are orders of other people, and children of an earlier process that had ended: all that were open then
+        have been queried.
         """
-        if (there := self._by_venue_id.get(venue_id)) is not None or venue_id in self._foreign:
-            return there
-        order = await self._call("fetch_order", venue_id, theirs, dict(self._dialect.parameters))
-        wire, symbol = self._wire_of(order), self._ccxt.ours[theirs]
-        if not re.fullmatch("[A-Z2-7]{16}", wire):
-            self._foreign.add(venue_id)
-            return None
-        if (there := self._children.get(wire)) is None:
-            units = whole_units(order["amount"], self._ccxt.instruments[symbol])
-            child = ChildOrder(
-                id=wire,
-                parent="",
-                slot=0,
-                attempt=0,
-                kind="take",
-                place=self.place,
-                symbol=symbol,
-                side=order["side"],
-                quantity=units,
-            )
-            there = _Child(child, wire, theirs, self._began, done=True)
-        self._note_id(there, order)
+        if (there := self._by_venue_id.get(venue_id)) is None and venue_id not in self._others:
+            order = await self._call("fetch_order", venue_id, theirs, dict(self._dialect.parameters))
+            if (there := self._children.get(self._wire_of(order))) is None:
+                if len(self._others) >= self.most_ended:
+                    self._others.clear()
+                self._others.add(venue_id)
+            else:
+                self._note_id(there, order)
         return there
 
     def _open_order(self, order: Any) -> OpenOrder:
