@@ -251,8 +251,8 @@ LIVE_ROUTER: Meanings = {
 LIVE_VENUE: Meanings = {
     "kind": (
         "",
-        "Kind of venue: `simulated`, which fills against the newest books; `ccxt`, an [exchange](venues.md); or one that "
-        "an installed package registers, see [Venues of your own](own-venue.md).",
+        "Kind of venue: `simulated`, which fills against the newest books; `ccxt`, an [exchange](venues.md); or one "
+        "that an installed package registers, see [Venues of your own](own-venue.md).",
     ),
     "options": ("", "Settings of a kind that is not simulated, as a table."),
     "taker": ("", "Fee for taking liquidity, as in [fees.toml](#feestoml); a rebate is negative."),
