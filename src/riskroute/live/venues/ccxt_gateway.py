@@ -117,6 +117,16 @@ class CcxtGateway:
         async with self._turn:
             return await function(*arguments)
 
+    async def _read(self, method: str, *arguments: Any) -> Any:
+        """Call a method that changes nothing, again after errors of the network."""
+        for attempt in range(3):
+            try:
+                return await self._call(method, *arguments)
+            except _ccxt_errors().OperationFailed:
+                if attempt == 2:
+                    raise
+                await asyncio.sleep(0.2 * 2**attempt)
+
     # whether the exchange can be reached
 
     async def _reach(self, reason: str) -> None:
@@ -456,11 +466,11 @@ class CcxtGateway:
     async def _account(self) -> None:
         """Report open orders and balances, and before them all fills that these may include."""
         at = self._clock()
-        balances = await self._call("fetch_balance")
-        orders = [order for theirs in self._ccxt.ours for order in await self._call("fetch_open_orders", theirs)]
+        balances = await self._read("fetch_balance")
+        orders = [order for theirs in self._ccxt.ours for order in await self._read("fetch_open_orders", theirs)]
         for theirs in self._ccxt.ours:
             since = self._traded_until.get(theirs, self._began // 1_000_000)
-            trades = await self._call("fetch_my_trades", theirs, since - self.overlap)
+            trades = await self._read("fetch_my_trades", theirs, since - self.overlap)
             mine: dict[str, list[Any]] = {}
             for trade in trades:
                 mine.setdefault(str(trade["order"]), []).append(trade)
@@ -480,7 +490,7 @@ class CcxtGateway:
         have been queried.
         """
         if (there := self._by_venue_id.get(venue_id)) is None and venue_id not in self._others:
-            order = await self._call("fetch_order", venue_id, theirs, dict(self._dialect.parameters))
+            order = await self._read("fetch_order", venue_id, theirs, dict(self._dialect.parameters))
             if (there := self._children.get(self._wire_of(order))) is None:
                 if len(self._others) >= self.most_ended:
                     self._others.clear()
