@@ -254,13 +254,11 @@ def test_a_venue_without_enough_books_is_left_out_and_named(tmp_path: Path) -> N
     assert "XCHI: skipped, expected books deep enough" in repr(calibration)
 
 
-def test_no_venue_with_enough_books_is_an_error(store: RecordingStore) -> None:
-    early = TimeWindow(dt.time(4), dt.time(5))
-    with pytest.raises(
-        DataError,
-        match=r"no venue has enough snapshots of ZZ from 04:00 to 05:00 America.*; choose other hours: .*XNAS",
-    ):
-        calibrated(store, window=early)
+@pytest.mark.parametrize(("first", "last", "end"), [(4, 5, "05:00"), (23, 0, "24:00")])
+def test_no_venue_with_enough_books_is_an_error(store: RecordingStore, first: int, last: int, end: str) -> None:
+    expected = rf"no venue has enough snapshots of ZZ from {first:02d}:00 to {end} America.*; choose other hours: .*"
+    with pytest.raises(DataError, match=expected):
+        calibrated(store, window=TimeWindow(dt.time(first), dt.time(last)))
 
 
 def test_several_days_need_a_date(tmp_path: Path) -> None:

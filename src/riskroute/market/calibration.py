@@ -171,7 +171,8 @@ def calibrate(
             skipped[slot.name] = str(error)
     if not fits:
         reasons = "; ".join(f"{name} {why}" for name, why in skipped.items())
-        when = f"from {part.start:%H:%M} to {part.end:%H:%M} {one.instrument.zone} on {one.date}"
+        end = f"{part.end:%H:%M}" if part.end != dt.time(0) else "24:00"
+        when = f"from {part.start:%H:%M} to {end} {one.instrument.zone} on {one.date}"
         raise DataError(f"no venue has enough snapshots of {symbol} {when}; choose other hours: {reasons}")
     config = {
         "version": __version__,
