@@ -46,7 +46,8 @@ def eventually(holds: Callable[[], object]) -> None:
 
 
 @pytest.fixture
-def up(tmp_path: Path) -> Iterator[Running]:
+def up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Running]:
+    monkeypatch.setattr(BackgroundProcess, "least", LONGEST)  # a worker may take long to start
     with running(service_config(tmp_path, router=ROUTER), MemoryStore()) as up:
         yield up
 

@@ -35,7 +35,7 @@ def test_a_worker_does_not_outlive_a_service_that_is_killed(tmp_path: Path) -> N
         worker = int(service.stdout.readline())
         assert runs(worker)
         service.kill()
-    until = time.monotonic() + 30
+    until = time.monotonic() + 300
     while runs(worker):
         assert time.monotonic() < until
         time.sleep(0.05)
