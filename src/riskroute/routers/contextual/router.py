@@ -367,8 +367,9 @@ class ContextualGreedy(Router):
             return
         guard = self._guard(problem.context)
         rule = problem.simple_rule(self.risk.kappa * problem.per_bp)
-        if not guard.updates:  # start at the first order's quantile: the steps of the level are small
-            guard.level = problem.quantile_level(rule, TailGuard.exceedance)
+        if guard.updates < TailGuard.settling:  # the steps of the level are too small to follow the first fits
+            level = problem.quantile_level(rule, TailGuard.exceedance)
+            guard.level += (level - guard.level) * (0.2 if guard.updates else 1.0)
         chance, allowed = problem.excess(rule, guard.level)
         posted = None
         if rule.before and rule.units.any():  # the rule posts: without pings, the outcome of its limit order is public

@@ -56,6 +56,7 @@ class TailGuard:
 
     update_every: ClassVar[int] = 4  # orders between updates
     exceedance: ClassVar[float] = 0.04  # fraction of the rule's orders that exceed the level
+    settling: ClassVar[int] = 25  # first updates, in which the level follows the quantiles of single orders
     price: Positive = 0.3  # multiplier: dollars charged per dollar of expected shortfall
     level: float = 2.0  # basis points that 4 % of the simple rule's orders exceed
     gap: float = 0.0  # smoothed expected shortfall of plans less that of the rule, in basis points
