@@ -15,6 +15,7 @@ from typing import Annotated, ClassVar
 
 import msgspec
 
+from riskroute.core.records import NonNegative
 from riskroute.routers.context import Context
 from riskroute.routers.plan import Plan
 from riskroute.routers.public_data import PublicData
@@ -66,7 +67,7 @@ def plan_outcome(plan: Plan, public: PublicData, fills: PoolFills) -> float:
 
 @dataclass
 class FixedPlans:
-    """Comparison of the model's plans with fixed plans, for orders of one class.
+    """Comparison of the model's plans with fixed plans and with their forecasts, for orders of one class.
 
     Examples
     --------
@@ -83,6 +84,28 @@ class FixedPlans:
     # by fixed plan: discounted number of orders, sum and sum of squares of the model's objective less its own
     gaps: dict[str, Annotated[list[float], msgspec.Meta(min_length=3, max_length=3)]] = field(default_factory=dict)
     saved: float = 0.0  # mean saving of the model's plans against a sweep, in basis points
+    swept: float = 0.0  # mean cost of a sweep, in basis points
+    predicted: NonNegative = 0.0  # discounted sum of predicted variances, in squared basis points
+    realised: NonNegative = 0.0  # discounted sum of squared forecast errors
+    forecasts: NonNegative = 0.0  # discounted number of forecasts
+
+    def price(self, kappa: float, sweep: float) -> float:
+        """Return the charge per predicted variance for an order that costs ``sweep`` basis points to sweep.
+
+        Predicted variances are corrected by the ratio of squared forecast errors to them, with a prior ratio of 1 worth
+        20 orders. Savings that differ from their mean are part of the unforeseen variance too: they count by the slope
+        of mean plus charge, if savings are proportional to the cost of a sweep.
+        """
+        prior = 20 * self.predicted / self.forecasts if self.forecasts else 1.0
+        ratio = (self.realised + prior) / (self.predicted + prior) if self.predicted + prior > 0 else 1.0
+        more = self.saved * (sweep / self.swept - 1) if self.swept > 0 else 0.0
+        return kappa * min(max(ratio, 0.5), 4.0) / min(max(1 - 2 * kappa * more, 0.25), 2.0)
+
+    def learn_forecast(self, error: float, variance: float) -> None:
+        """Learn from the error of a forecast, and from its variance, in basis points."""
+        self.predicted = self.memory * self.predicted + variance
+        self.realised = self.memory * self.realised + error * error
+        self.forecasts = self.memory * self.forecasts + 1
 
     @property
     def better(self) -> str | None:
@@ -105,7 +128,9 @@ class FixedPlans:
             gap = objective(ours) - objective(cost)
             before = self.gaps.get(name, [0.0, 0.0, 0.0])
             self.gaps[name] = [self.memory * old + new for old, new in zip(before, (1.0, gap, gap * gap), strict=True)]
-        self.saved += 0.02 * (sweep - ours - self.saved)
+        step = max(0.02, 1 / (1 + self.forecasts))
+        self.saved += step * (sweep - ours - self.saved)
+        self.swept += step * (sweep - self.swept)
 
     @staticmethod
     def names(context: Context) -> list[str]:

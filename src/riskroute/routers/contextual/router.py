@@ -226,6 +226,7 @@ class _PendingOrder:
     rested: list[tuple[str, int, int, float]] = field(default_factory=list)
     pinged: list[tuple[str, int, int]] = field(default_factory=list)
     plan: Plan | None = None
+    forecast: tuple[float, float] = (0.0, 0.0)  # of the plan: cost and variance, in basis points
 
 
 @dataclass
@@ -325,10 +326,13 @@ class ContextualGreedy(Router):
         plan = problem.plan(chosen, pools)
         if problem.posting is None or self.risk.capped:  # the guard compares the tail with that of simple rules
             return plan
-        order.plan = plan
-        fixed = self.fixed.get(f"{context.symbol} {_order_class(context.horizon, context.shares)}")
-        better = fixed.better if fixed is not None else None
+        cost, variance = problem.mean.forecast(chosen)
+        order.plan, order.forecast = plan, (cost * problem.per_bp, variance * problem.per_bp**2)
+        better = self._fixed(context).better
         return plan if better is None else fixed_plan(better, context)
+
+    def _fixed(self, context: Context) -> FixedPlans:
+        return self.fixed.setdefault(f"{context.symbol} {_order_class(context.horizon, context.shares)}", FixedPlans())
 
     def problem(self, context: Context) -> PlanningProblem:
         """Return the planning problem of an order under the current beliefs."""
@@ -356,8 +360,11 @@ class ContextualGreedy(Router):
 
     def _variance_price(self, problem: PlanningProblem) -> float:
         """Return the dollars charged per squared dollar of variance."""
-        if not self._guards(problem.context):
+        if problem.posting is None:
             return self.risk.kappa * problem.per_bp
+        if not self.risk.capped:
+            sweep = float(problem.order.sweep[-1]) * problem.per_bp
+            return self._fixed(problem.context).price(self.risk.kappa, sweep) * problem.per_bp
         guarded = self.guarded_kappa * min(max(self._guard(problem.context).price / 0.1, 0.67), 1.0)
         return max(self.risk.kappa, guarded) * problem.per_bp
 
@@ -435,11 +442,12 @@ class ContextualGreedy(Router):
             mean, _ = dark.moments([(pool, context.horizon * rests)], np.array([float(sent), float(shares)]))
             return filled + float(mean[0, 1] - mean[0, 0])
 
-        kind = f"{context.symbol} {_order_class(context.horizon, context.shares)}"
-        fixed = self.fixed.setdefault(kind, FixedPlans())
+        fixed = self._fixed(context)
         costs = {name: plan_outcome(fixed_plan(name, context), public, fills) for name in fixed.names(context)}
         sweep = float(context.displayed.costs(context.shares)) * 1e4 / (context.shares * context.mid)
-        fixed.learn(plan_outcome(pending.plan, public, fills), costs, sweep=sweep, kappa=self.risk.kappa)
+        ours = plan_outcome(pending.plan, public, fills)
+        fixed.learn(ours, costs, sweep=sweep, kappa=self.risk.kappa)
+        fixed.learn_forecast(ours - pending.forecast[0], pending.forecast[1])
         pending.plan = None
 
     def _learn_posted_rule(self, public: PublicData) -> None:
