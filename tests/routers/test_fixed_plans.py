@@ -131,3 +131,18 @@ def test_a_damaged_comparison_is_refused() -> None:
     assert from_plain(FixedPlans, json.loads(json.dumps(to_plain(fixed)))) == fixed
     with pytest.raises(DataError, match="gaps"):
         from_plain(FixedPlans, {"gaps": {"post": [1.0]}, "saved": 0.0})
+
+
+def test_the_charge_corrects_variances_and_savings_that_vary() -> None:
+    """Errors have four times the predicted variance; half of a sweep of 4 basis points is saved on average."""
+    fixed = FixedPlans()
+    assert fixed.price(0.05, 3.0) == 0.05
+    for _ in range(400):
+        fixed.learn(2.0, {}, sweep=4.0, kappa=0.05)
+        fixed.learn_forecast(2.0, 1.0)
+    assert fixed.saved == pytest.approx(2.0, abs=0.01)
+    usual = fixed.price(0.05, 4.0)
+    assert usual == pytest.approx(0.05 * 4, rel=0.15)  # a prior ratio of 1 counts as 20 orders
+    # an order that saves 2 more than usual: the slope of saving x - kappa (x - 2)^2 at 4 is 1 - 2 kappa 2
+    assert fixed.price(0.05, 8.0) == pytest.approx(usual / 0.8, rel=0.01)
+    assert fixed.price(0.0, 8.0) == 0.0
