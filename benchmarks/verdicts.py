@@ -1,9 +1,9 @@
 """How often the verdicts of a study are wrong or change with the seed.
 
-*Worse than the rule*: studies of synthetic days with the default candidates. Each draws its days from the same pool and
-has its own arrival times and its own luck in dark pools. A recommended router is played, from an untrained state, on
-days that no study has seen: first on training days, then on 40 days on which its objective is compared with that of the
-benchmark rule.
+*Worse than the rule*: studies of synthetic days with the candidates that are ever chosen. Each draws its days from the
+same pool and has its own arrival times and its own luck in dark pools. A recommended router is played, from an
+untrained state, on days that no study has seen: first on training days, then on 40 days on which its objective is
+compared with that of the benchmark rule.
 
 *Placebo*: real tables of orders in which the routers exchange their names at random, by day or by time block, so that
 all have the same expected cost. Every run draws other days for training and testing; no router should be recommended.
@@ -43,17 +43,17 @@ from riskroute.study.static_fit import static_fit_candidate
 from riskroute.study.study import Study
 from timing import leave, print_heading, progress, quick, say, sized, verdict
 
-MARKETS = sized(("dark", "comparable"), ("dark",))
+MARKET = "dark"
 CASES = sized(((1000, 10.0), (100, 60.0)), ((1000, 10.0),))
 """Order sizes and horizons."""
 SEEDS = sized(20, 1)
 TRAIN, TEST, POOL, OTHERS = sized((4, 8, 36, 40), (1, 2, 4, 2))
 """Training and test days of a study, the days from which they are drawn, and days that no study has seen."""
 HOURS = sized("10:30-10:45", "10:30-10:36")
-ORDERS, DRAWS = sized((24, 2), (6, 1))
+ORDERS, DRAWS = sized((16, 2), (6, 1))
 """Orders per day, and draws of arrival times among which they are divided."""
-ROUTERS = sized({}, {"routers": ["static+sweep"]})
-"""Default: those of a study."""
+ROUTERS = sized(("static+sweep", "contextual"), ("static+sweep",))
+"""Candidates beside the simple rules: the default ones of a study that are ever chosen."""
 RUNS = sized(200, 4)
 MOST = 0.05
 """Largest fraction of wrong recommendations."""
@@ -77,24 +77,23 @@ def main() -> None:
         say(f"{text}: {verdict(holds)}")
         sys.exit(not holds)
     print_heading("Verdicts", ["riskroute", "numpy", "numba", "polars"])
-    drawn = f"{TRAIN} training and {TEST} test days of {POOL}, {HOURS}"
+    drawn = f"market {MARKET}, {TRAIN} training and {TEST} test days of {POOL}, {HOURS}"
     say(f"{drawn}, {ORDERS} orders a day in {DRAWS} draws of arrival times, risk profile {BALANCED.name}")
     say("")
     rows, worse, studies, placebos, runs = [], 0, 0, Counter[str](), 0
     with tempfile.TemporaryDirectory() as folder:
-        for market in MARKETS:
-            days = _Days(market, Path(folder))
-            for size, wait in CASES:
-                cell = days.recommendations(size, wait)
-                said = ", ".join(f"{name} {count}" for name, count in cell.uses.most_common())
-                rows.append([market, f"{size:,.0f}", f"{wait:g}", str(cell.uses.total()), said, str(cell.worse)])
-                worse, studies = worse + cell.worse, studies + cell.uses.total()
-                played = days.tables(size, wait)
-                for layout in ("days", "blocks"):
-                    placebos[layout] += _placebos(played, wait, layout)
-                    progress(f"{market} {size} {wait:g} s, placebos so far: {dict(placebos)}")
-                runs += RUNS // len(CASES)
-    say(TextTable(["market", "shares", "seconds", "studies", "verdicts", "worse than the rule"], rows).plain())
+        days = _Days(Path(folder))
+        for size, wait in CASES:
+            cell = days.recommendations(size, wait)
+            said = ", ".join(f"{name} {count}" for name, count in cell.uses.most_common())
+            rows.append([f"{size:,.0f}", f"{wait:g}", str(cell.uses.total()), said, str(cell.worse)])
+            worse, studies = worse + cell.worse, studies + cell.uses.total()
+            played = days.tables(size, wait)
+            for layout in ("days", "blocks"):
+                placebos[layout] += _placebos(played, wait, layout)
+                progress(f"{size} shares, {wait:g} s, placebos so far: {dict(placebos)}")
+            runs += RUNS // len(CASES)
+    say(TextTable(["shares", "seconds", "studies", "verdicts", "worse than the rule"], rows).plain())
     say("")
     checks = {
         f"{worse} of {studies} studies recommend a router that is worse than the rule on {OTHERS} other days, target "
@@ -114,16 +113,16 @@ def main() -> None:
 class _Days:
     """Days of a market: those from which studies draw theirs, and days that no study has seen."""
 
-    def __init__(self, market: str, folder: Path) -> None:
-        self.market, self.cache = market, PlayCache(folder / "played")
-        study = Study(market=market, days=POOL + TRAIN + OTHERS, hours=HOURS)
+    def __init__(self, folder: Path) -> None:
+        self.cache = PlayCache(folder / "played")
+        study = Study(market=MARKET, days=POOL + TRAIN + OTHERS, hours=HOURS)
         days = study.days(kept=folder, backend=BACKEND)
         self.own, self.others = days[:POOL], days[POOL:]
 
     def config(self, size: float, wait: float, seed: int = 10**6) -> BacktestConfig:
         """Return the backtest of a study of one size and horizon."""
         study = Study(
-            market=self.market,
+            market=MARKET,
             quantities=size,
             horizons=wait,
             train=TRAIN,
@@ -132,7 +131,7 @@ class _Days:
             orders=ORDERS,
             seeds=DRAWS,
             seed=seed,
-            **ROUTERS,
+            routers=ROUTERS,
         )
         return study.config.backtest(size, wait)
 
@@ -152,12 +151,12 @@ class _Days:
             drawn = np.sort(np.random.default_rng(seed).permutation(POOL)[: TRAIN + TEST])
             config = self.config(size, wait, 100 * seed)
             days = [self.own[k] for k in drawn]
-            found = case_answer(self.market, days, config, backend=BACKEND, cache=self.cache)
+            found = case_answer(MARKET, days, config, backend=BACKEND, cache=self.cache)
             rule, candidates = found.result.comparison.bar, {one.label: one for one in found.result.candidates}
             cell.uses["not enough data" if found.reason in NO_VERDICT else found.use] += 1
             gap = objective(candidates[found.use]) - objective(candidates[rule])
             cell.worse += gap > 0
-            progress(f"{self.market} {size} {wait:g} s, seed {seed}: {found.use} ({found.reason}), {gap:+.3f} bps")
+            progress(f"{size} shares, {wait:g} s, seed {seed}: {found.use} ({found.reason}), {gap:+.3f} bps")
         return cell
 
     def tables(self, size: float, wait: float) -> DayTables:
@@ -176,7 +175,7 @@ class _Days:
 def _demos() -> tuple[str, bool]:
     """Return the verdicts of the demo's study over several seeds in words, and whether enough of them are the same."""
     uses = Counter[str]()
-    few = sized({}, {"days": 2, "train": None, "hours": HOURS, "orders": ORDERS, **ROUTERS})
+    few = sized({}, {"days": 2, "train": None, "hours": HOURS, "orders": ORDERS, "routers": ROUTERS})
     for seed in range(DEMOS):
         with tempfile.TemporaryDirectory() as kept:
             study = Study(**{**DEMO_STUDY, "surface_orders": 0, "frontier": False, "seed": 100 * seed, **few})

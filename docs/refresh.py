@@ -35,7 +35,8 @@ def between_markers(path: Path, marker: str, text: str) -> None:
 def readme() -> None:
     """Run the demo and the studies; write their output to README.md and the pages, and the figure to docs/images."""
     with tempfile.TemporaryDirectory() as folder:
-        study, _, policies = _printed("-m", "riskroute", "demo", "--out", folder).partition("\nThe paper's experiment")
+        said = _printed("-m", "riskroute", "demo", "--out", folder).replace(folder, "out/demo")
+        study, _, policies = said.partition("\nThe paper's experiment")
         shutil.copy(Path(folder) / "regret.png", IMAGES / "demo.png")
     table = policies.partition("\n")[2].partition("\nbest split")[0]
     between_markers(ROOT / "README.md", "demo-study", f"```text\n{_wrapped(study)}\n```")
@@ -57,7 +58,7 @@ def study_page() -> None:
     between_markers(page, "study", f"```text\n{_wrapped(said)}\n```")
 
 
-STARTS = ("For ", "No verdict for ", "All symbols pooled: ")
+STARTS = ("For ", "Not enough data to tell ", "All symbols pooled: ")
 
 
 def _wrapped(said: str) -> str:

@@ -88,7 +88,8 @@ def test_the_guide_to_the_study_gives_the_demos_answer() -> None:
     ]
     assert answers[0] is not None
     assert answers[1] is not None
-    assert answers[1][1] == answers[0][1]
+    opening, answer = (" ".join(found[1].split()) for found in answers if found)
+    assert answer.startswith(f"{opening} ")
 
 
 WRITTEN = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted(DOCS.glob("*.md"))]

@@ -49,7 +49,7 @@ def test_the_verdict_comes_first_then_five_routers_the_page_and_the_policies(
     said, progress = capsys.readouterr()
     verdict, table, page, _ = said.split("\n\n", 3)
     begin = (
-        "Not enough data to tell which router to use for orders of 1,000 shares of LUMO with a 10-second deadline on "
+        "Not enough data to tell which router to use for orders of 1,000 shares of LUMO with a 60-second deadline on "
     )
     assert verdict.startswith(f"{begin}synthetic days: the orders cover ")
     assert f"\n{verdict} " in (tmp_path / "study" / "study.txt").read_text()

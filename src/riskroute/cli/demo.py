@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 # half an hour on each of twelve days: four for training, eight for testing, which are enough for a verdict
 DEMO_STUDY = {
     "quantities": 1000,
-    "horizons": 10.0,
+    "horizons": 60.0,
     "days": 12,
     "train": 4,
     "hours": "10:30-11:00",
@@ -52,9 +52,9 @@ def _demo(
 ) -> None:
     """Show a router study and a comparison of policies, in about a minute.
 
-    The study (`riskroute study`) chooses a router for orders of 1,000 shares with a 10-second deadline on a synthetic
-    market of five exchanges and three dark pools. The comparison reports the regret of the paper's policies, adaptive
-    and baselines on 8 shares over 6 slots: 1,287 splits, 100,000 rounds.
+    The study (`riskroute study`) chooses a router for orders of 1,000 shares with a deadline of a minute on a
+    synthetic market of five exchanges and three dark pools. The comparison reports the regret of the paper's policies,
+    adaptive and baselines on 8 shares over 6 slots: 1,287 splits, 100,000 rounds.
     """
     check_output_paths({"--out": out / "regret.json"})
     require_market_command()
