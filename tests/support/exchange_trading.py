@@ -223,7 +223,7 @@ class ExchangeTrading:
 
 @contextmanager
 def trading(
-    folder: Path, *places: str, faults: ExchangeFaults, seed: int = 0, horizon: float = 2.0, step_seconds: float = 0.05
+    folder: Path, *places: str, faults: ExchangeFaults, seed: int = 0, horizon: float = 2.0, step_seconds: float = 0.15
 ) -> Iterator[ExchangeTrading]:
     """Run exchanges, and a service that is not started yet; requests arrive within ``horizon`` seconds on loopback."""
     shorter = {name: one._replace(horizon=horizon) for name, one in ccxt_session.DIALECTS.items()}
