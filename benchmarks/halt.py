@@ -216,9 +216,7 @@ CONDITIONS = {
 def measured(name: str, folder: Path) -> tuple[list[float], float]:
     """Return the seconds of the halts under a condition, and the peak memory of the service in MB."""
     folder.mkdir()
-    config = write_config(
-        folder, patience=60.0, path="live.sqlite", snapshot_every=100 if "snapshots" in name else 10_000
-    )
+    config = write_config(folder, path="live.sqlite", snapshot_every=100 if "snapshots" in name else 10_000)
     if "snapshots" in name:
         (folder / "own.py").write_text(UNPACED)
         config.write_text(config.read_text() + f'[router]\nname = "{folder}/own.py:Unpaced"\n')

@@ -335,7 +335,7 @@ def measured(
     """Measure appends, decisions and reports on a store."""
     place = folder / label
     place.mkdir()
-    service = ServiceProcess(write_config(place, patience=60.0, **given))
+    service = ServiceProcess(write_config(place, **given))
     try:
         service.said("live on")
         with open_log("appends") as log:

@@ -72,7 +72,7 @@ def test_cancels_and_queries_do_not_wait_behind_new_children(monkeypatch: pytest
     monkeypatch.setattr(
         engine.outbox, "_send", lambda children: seen.extend(("send", child.slot) for child in children)
     )
-    monkeypatch.setattr(outbox, "_cancel", lambda child: seen.append(("cancel", child.slot)))
+    monkeypatch.setattr(outbox, "_cancel", lambda task: seen.append(("cancel", task.child.slot)))
     monkeypatch.setattr(outbox.gateways["A"], "query", lambda child: seen.append(("query", child.slot)))
     engine.outbox.post([SendEffect(first), CancelEffect(second)])
     engine.outbox.post([QueryEffect(third)])
