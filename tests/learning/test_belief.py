@@ -388,13 +388,6 @@ def test_bad_factor(factor: Any) -> None:
     assert str(caught.value) == f"factor must be a number of at most 1 and above 0, was {factor!r}"
 
 
-def test_bad_priors_are_named() -> None:
-    with pytest.raises(InputError, match=r"^prior must have dimension 2, had 3$"):
-        fit_belief(Observations.none(2), base_variance=1.0, vague=np.eye(2), prior=naive_fit([], BASE, VAGUE))
-    with pytest.raises(InputError, match=r"^features must be finite, was nan at \[0, 0\]$"):
-        fit_vague_information(np.array([[math.nan]]), np.ones(1), 0.3)
-
-
 PRIOR_ROWS = np.random.default_rng(9).uniform(0.2, 1.0, size=(7, 3))
 PRIOR_THETA, PRIOR_PHI, PRIOR_BASE = np.array([0.4, -0.3, 0.6]), np.array([3.0, 0.5, 0.2]), 0.05
 PRIOR_VAGUE = fit_vague_information(PRIOR_ROWS, np.full(7, 1 / 7), 0.3)

@@ -157,11 +157,5 @@ def test_what_cannot_be_is_refused() -> None:
         belief.add(3, 4)
     with pytest.raises(InputError, match="weight must be a number of at least 0, was -1"):
         belief.add(3, 2, -1)
-    with pytest.raises(InputError, match="factor must be a number of at least 0 and of at most 1, was 2"):
-        belief.discount(2)
-    with pytest.raises(InputError, match=r"other must have edges .* to be merged, had"):
-        belief.merged(Hazards([1]))
-    with pytest.raises(InputError, match="tails must be between 0 and 1 and strictly decreasing"):
-        Hazards.from_tails([1, 2], [0.5, 0.5], 1)
     with pytest.raises(InputError, match=r"hazards must have shape \(2,\), was \(3,\)"):
         Hazards([1, 2]).tails(4, np.zeros(3))

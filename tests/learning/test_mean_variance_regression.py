@@ -217,8 +217,6 @@ def test_a_member_with_few_rows_borrows_up_to_a_cap(
     assert rich.seen == pytest.approx(106)
     assert np.abs(rich.estimate.mean_coef - THETA).max() < np.abs(poor.estimate.mean_coef - THETA).max()
     assert poor.borrowed([], most=100).estimate.mean_coef.tolist() == poor.estimate.mean_coef.tolist()
-    with pytest.raises(InputError, match="others must have the same numbers of features"):
-        poor.borrowed([MeanVarianceRegression(MeanVarianceEstimate.independent([0.0], [1.0], [1.0], [1.0]))], most=1)
 
 
 def test_a_state_goes_on_to_the_same_decisions(rows: MeanVarianceRegressionRows) -> None:

@@ -29,8 +29,6 @@ import numpy as np
 from numba import njit
 
 from riskroute.core.arrays import Integers, Matrix, Vector
-from riskroute.core.errors import InputError
-from riskroute.core.validation import finite_array
 from riskroute.learning.belief import LEAST_VARIANCE, Belief
 from riskroute.learning.kernels import LONGEST, padded_kernel_length, upper_triangular_inverse, upper_triangular_root
 from riskroute.learning.observations import Observations
@@ -57,8 +55,6 @@ def fit_belief(
     prior and base variance are all zero.
     """
     dim = observations.features.shape[1]
-    if prior is not None and prior.dim != dim:
-        raise InputError(f"prior must have dimension {dim}, had {prior.dim}")
     before = _no_prior(dim) if prior is None else prior
     given = observations, float(base_variance), vague, before, prior is not None, variance_floor, unit
     found = _fit_compiled(*given) if dim <= LONGEST else None
@@ -67,7 +63,6 @@ def fit_belief(
 
 def fit_vague_information(features: Matrix, weights: Vector, rewards: float) -> Matrix:
     """Return the information of ``rewards`` unit-variance rewards, allocated to the rows of ``features`` by weight."""
-    features = finite_array("features", features, ndim=2)
     information: Matrix = rewards * (features * weights[:, None]).T @ features
     size = float(np.trace(information)) / len(information)
     # the ridge keeps the matrix regular in directions orthogonal to all features

@@ -111,12 +111,9 @@ def unbiased_estimate(features: Matrix, tallies: Tallies, base_variance: float, 
     because it uses residuals of a fitted mean. Every action must be observed at least twice, for its sample variance
     ``spread / (count - 1)``, which is independent of the sample mean if rewards are Gaussian.
     """
-    features, base_variance, _ = _checked(features, tallies, base_variance, 0.0)
-    if tallies.counts.min() < 2:
-        raise InputError(f"counts must be at least 2 for a sample variance, was {tallies.counts.min()}")
     variances = tallies.spreads / (tallies.counts - 1)
     solver = _Solver(features, tallies.counts.astype(np.float64), 0.0)
-    return solver.solve(variances - base_variance - real_number("risk_tolerance", risk_tolerance) * tallies.means)
+    return solver.solve(variances - base_variance - risk_tolerance * tallies.means)
 
 
 def _residuals(features: Matrix, tallies: Tallies, mean_coef: Vector, solver: _Solver | None) -> tuple[Vector, Flags]:

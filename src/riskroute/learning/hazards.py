@@ -27,8 +27,7 @@ from numba import njit
 from riskroute.core.arrays import Integers, Vector
 from riskroute.core.errors import DataError, InputError, StateError
 from riskroute.core.records import from_plain, to_plain
-from riskroute.core.seeding import checked_rng
-from riskroute.core.validation import exact_array, finite_array, instance_of, real_number, valid_list, whole_number
+from riskroute.core.validation import exact_array, finite_array, real_number, whole_number
 
 MOST_UNITS = 10**6  # largest edge, and most units in a table of tails
 
@@ -72,7 +71,7 @@ class Hazards:
         alpha: float | Sequence[float] | Vector = 1.0,
         beta: float | Sequence[float] | Vector = 1.0,
     ) -> None:
-        self.edges = hazard_edges(edges)
+        self.edges = _valid_edges(edges)
         self.alpha, self.beta = self._prior("alpha", alpha), self._prior("beta", beta)
         self.events, self.at_risk = np.zeros(len(self.edges)), np.zeros(len(self.edges))
         self.trials = 0.0
@@ -90,15 +89,11 @@ class Hazards:
 
         ``tails`` ``(B,)`` are the prior ``P(V >= k_b)`` at the edges: between 0 and 1, strictly decreasing.
         """
-        ends = hazard_edges(edges)
-        given = np.concatenate([[1.0], finite_array("tails", tails, ndim=1, length=len(ends))])
-        if not (given[-1] > 0 and (np.diff(given) < 0).all()):
-            raise InputError(f"tails must be between 0 and 1 and strictly decreasing, was {given[1:].tolist()[:6]}")
-        width = np.diff(ends, prepend=0)
+        given = np.append(1.0, tails)
         chance = 1 - given[1:] / given[:-1]
-        hazard = 1 - (1 - chance) ** (1 / width)
-        alpha = real_number("strength", strength, above=0) * chance
-        return cls(ends, alpha, alpha * (1 - hazard) / hazard)
+        hazard = 1 - (1 - chance) ** (1 / np.diff(edges, prepend=0))
+        alpha = strength * chance
+        return cls(edges, alpha, alpha * (1 - hazard) / hazard)
 
     def __repr__(self) -> str:
         return f"Hazards({len(self.edges)} bins up to {self.edges[-1]}, {self.trials:g} trials)"
@@ -116,17 +111,12 @@ class Hazards:
 
     def discount(self, factor: float) -> None:
         """Multiply the weight of all observations by ``factor``; the prior keeps its weight."""
-        factor = real_number("factor", factor, minimum=0, maximum=1)
         self.events *= factor
         self.at_risk *= factor
         self.trials *= factor
 
     def merged(self, other: Hazards, weight: float = 1.0) -> Self:
-        """Return this belief plus the observations, but not the prior, of ``other``, weighted by ``weight``."""
-        instance_of("other", other, Hazards, "a Hazards")
-        if not np.array_equal(self.edges, other.edges):
-            raise InputError(f"other must have edges {self.edges.tolist()} to be merged, had {other.edges.tolist()}")
-        weight = real_number("weight", weight, minimum=0)
+        """Return this belief plus the observations, but not the prior, of ``other``, which has the same edges."""
         both = type(self)(self.edges, self.alpha, self.beta)
         both.events = self.events + weight * other.events
         both.at_risk = self.at_risk + weight * other.at_risk
@@ -138,9 +128,8 @@ class Hazards:
 
         Partial pooling: a belief with few trials of its own borrows trials from similar beliefs.
         """
-        others = valid_list("others", others, Hazards, "Hazards")
         there = sum(other.trials for other in others)
-        weight = min(1.0, real_number("most", most, minimum=0) / there) if there > 0 else 0.0
+        weight = min(1.0, most / there) if there > 0 else 0.0
         belief = self.merged(self, 0.0)
         for other in others:
             belief = belief.merged(other, weight)
@@ -159,7 +148,7 @@ class Hazards:
 
     def draw(self, rng: np.random.Generator) -> Vector:
         """Draw the hazards ``(B,)`` of all bins from the posterior."""
-        return np.asarray(checked_rng(rng).beta(*self.posterior))
+        return np.asarray(rng.beta(*self.posterior))
 
     def tails(self, units: int, hazards: Vector | None = None) -> Vector:
         """Return ``P(V >= s)`` for ``s = 1 .. units``: the posterior mean, or the value under given hazards."""
@@ -206,7 +195,7 @@ class _State:
     trials: float
 
 
-def hazard_edges(edges: Any) -> Integers:
+def _valid_edges(edges: Any) -> Integers:
     """Return bin edges (the last unit of every bin) as an array; raise `InputError` if they are invalid."""
     given = np.array(exact_array("edges", edges, np.int64, (None,)))
     if not (len(given) and given[0] > 0 and (np.diff(given) > 0).all() and given[-1] <= MOST_UNITS):

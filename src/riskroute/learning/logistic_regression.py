@@ -63,7 +63,6 @@ class LogisticRegression:
 
     def discount(self, factor: float) -> None:
         """Multiply the weights of all observations by ``factor``."""
-        factor = real_number("factor", factor, minimum=0, maximum=1)
         self._gather()
         self.weights = self.weights * factor
 

@@ -38,8 +38,6 @@ from riskroute.core.errors import InputError
 from riskroute.core.validation import instance_of, real_number
 from riskroute.learning.problem import Problem
 
-_ROOM = 0.9  # largest reduction of a variance, as a fraction, at the start of a descent
-
 
 @dataclass(frozen=True, eq=False)
 class LowerBound:
@@ -217,10 +215,10 @@ class _Search:
             mean = self.gaps[x] * self.rho / reach[x] * to_mean[x]
             shift = -self.gaps[x] / reach[x] * to_variance[x]
             least = float(np.min(self.seen @ shift / self.variances))
-            if least < -_ROOM:
+            if least < -0.9:  # a descent starts with variances of at least a tenth of the problem's
                 if self.rho == 0:
                     continue
-                shift = shift * (_ROOM / -least)
+                shift = shift * (0.9 / -least)
                 mean = (self.gaps[x] + self.seen[x] @ shift) / self.rho * to_mean[x] / (to_mean[x] @ self.seen[x])
             found.append(self._descend(plays, int(x), mean, shift, (about_mean, about_variance)))
         if not found:

@@ -230,12 +230,12 @@ class _NormalEquations(NamedTuple):
 
 
 @njit(cache=True)
-def _nonnegative_least_squares(matrix: Matrix, vector: Vector, passes: int = 1000) -> Vector:
+def _nonnegative_least_squares(matrix: Matrix, vector: Vector) -> Vector:
     """Minimise ``c' matrix c / 2 - vector' c`` over ``c >= 0`` by cyclic coordinate descent."""
     size = len(vector)
     coef = np.zeros(size)
     slope = -vector.copy()  # gradient
-    for _ in range(passes):
+    for _ in range(1000):
         moved, largest = 0.0, 0.0
         for j in range(size):
             new = max(coef[j] - slope[j] / matrix[j, j], 0.0)
@@ -359,7 +359,6 @@ class MeanVarianceRegression:
 
     def _with_offset_feature(self, rows: MeanVarianceRegressionRows) -> MeanVarianceRegressionRows:
         """Append the offset to the features of the mean if it has a coefficient."""
-        instance_of("rows", rows, MeanVarianceRegressionRows, "MeanVarianceRegressionRows")
         if self.offset_sd is not None:
             features = np.column_stack([rows.mean_features, rows.offset])
             rows = dataclasses.replace(rows, mean_features=features, offset=np.zeros(len(rows)))
@@ -386,7 +385,6 @@ class MeanVarianceRegression:
 
     def discount(self, factor: float) -> None:
         """Down-weight all rows seen so far by ``factor``; the prior keeps its weight."""
-        factor = real_number("factor", factor, minimum=0, maximum=1)
         self.sums = self.sums.times(factor)
         self.recent = [dataclasses.replace(rows, weights=rows.weights * factor) for rows in self.recent if factor]
         self._recent_weight *= factor
@@ -428,12 +426,8 @@ class MeanVarianceRegression:
 
         Partial pooling: a regression with few rows of its own borrows rows from regressions on the same features.
         """
-        family: list[MeanVarianceRegression] = [self, *others]
-        sizes = {(len(one.prior.mean_coef), len(one.prior.var_coef)) for one in family}
-        if len(sizes) > 1:
-            raise InputError(f"others must have the same numbers of features, had (mean, variance) {sorted(sizes)}")
         there = sum(other.seen for other in others)
-        weight = min(1.0, real_number("most", most, minimum=0) / there) if there > 0 else 0.0
+        weight = min(1.0, most / there) if there > 0 else 0.0
         pooled = type(self)(self.given, offset_sd=self.offset_sd, keep=self.keep)
         pooled.sums, pooled.recent = self.sums, list(self.recent)
         pooled._weigh_recent()
@@ -521,7 +515,6 @@ class RegressionResidualTest:
     def add(self, errors: Vector, kurtosis: float = 3.0) -> bool:
         """Add standardised errors; return whether the test raises an alarm, which also empties the window."""
         errors = finite_array("errors", errors, ndim=1)
-        kurtosis = real_number("kurtosis", kurtosis, minimum=KURTOSIS[0])
         self.window = np.concatenate([self.window, errors])[-self.length :]
         n = len(self.window)
         if n < self.least:

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from riskroute.core.arrays import Floats, Matrix, Vector
-from riskroute.core.errors import InputError
 from riskroute.core.validation import exact_array
 from riskroute.learning.actions import distinct_actions
 from riskroute.learning.tally import Tallies, merge_tally_groups
@@ -64,9 +63,6 @@ class Observations:
 
     def joined(self, *others: Observations) -> Observations:
         """Concatenate observations, merge rows with equal features, and sort the rows by features."""
-        for other in others:
-            if other.features.shape[1] != self.features.shape[1]:
-                raise InputError(f"other must have dimension {self.features.shape[1]}, had {other.features.shape[1]}")
         columns = zip(*(part.columns for part in (self, *others)), strict=True)
         features, counts, means, spreads, free = (np.concatenate(column) for column in columns)
         # rows are grouped by a hash of their bits: + 0.0 turns -0.0 into 0.0, and the high bits are mixed into the low

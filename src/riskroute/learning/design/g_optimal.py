@@ -214,12 +214,8 @@ def _line_search(white: Floats, direction: Floats) -> float:
     return 0.0
 
 
-_CHUNK = 4096  # rows scanned at a time: small enough to stay in cache
-_COARSE = 0.02  # excess below which Newton steps replace vertex exchange
-_MAX_STEPS = 200_000
 _MAX_SCANS = 100
 _NEWTON_STEPS = 50  # a few usually suffice
-_EXTREME = 1e75  # columns larger than this, or smaller than its inverse, are scaled before they are squared
 
 
 @dataclass(frozen=True)
@@ -275,7 +271,8 @@ def g_optimal(features: Matrix, tolerance: float = 0.01) -> Design:
     features = finite_array("features", features, ndim=2)
     tolerance = real_number("tolerance", tolerance, minimum=1e-9, maximum=10)
     size = np.abs(features).max(axis=0)
-    if size.max() > _EXTREME or size.min() < 1 / _EXTREME:  # leverages do not depend on the units of the columns
+    # squares of such columns could overflow or underflow; leverages do not depend on the units of the columns
+    if size.max() > 1e75 or size.min() < 1e-75:
         features = features / np.where(size > 0, size, 1.0)
     to_round = g_optimal_coordinates(features)
     rank = to_round.shape[1]
@@ -344,9 +341,10 @@ def g_optimal_coordinates(features: Matrix) -> Matrix:
 def design_leverages(features: Matrix, inverse_root: Matrix) -> Floats:
     """Return leverages ``x' M^-1 x`` with ``M^-1 = R R'``: squared norms of the rows of ``features @ R``, in chunks."""
     result = np.empty(len(features))
-    for start in range(0, len(features), _CHUNK):
-        rows = features[start : start + _CHUNK] @ inverse_root
-        np.einsum("ij,ij->i", rows, rows, out=result[start : start + _CHUNK])
+    chunk = 4096  # rows scanned at a time: small enough to stay in cache
+    for start in range(0, len(features), chunk):
+        rows = features[start : start + chunk] @ inverse_root
+        np.einsum("ij,ij->i", rows, rows, out=result[start : start + chunk])
     return result
 
 
@@ -387,11 +385,12 @@ def _solve(features: Matrix, to_round: Matrix, tolerance: float) -> tuple[Action
 
 def _solve_small(points: Matrix, weights: Floats, tolerance: float) -> Floats:
     """Solve on a working set to an excess of ``tolerance``: vertex exchange first, Newton steps near the optimum."""
-    weights = vertex_exchange(points, weights, max(tolerance, _COARSE), _MAX_STEPS)
-    if tolerance < _COARSE:
+    coarse, most = 0.02, 200_000  # excess below which Newton steps are faster, and steps of the exchange
+    weights = vertex_exchange(points, weights, max(tolerance, coarse), most)
+    if tolerance < coarse:
         weights, reached = _newton_polish(points, weights, tolerance)
         if not reached:
-            weights = vertex_exchange(points, weights, tolerance, _MAX_STEPS)
+            weights = vertex_exchange(points, weights, tolerance, most)
     return weights
 
 
