@@ -199,9 +199,9 @@ def day(half_hour: rr.market.RecordingStore) -> PlayableDay:
 def test_on_a_recorded_day_it_learns_and_posts(kind: type[Router], day: PlayableDay) -> None:
     router = kind(least=5)  # type: ignore[call-arg]  # both kinds have it
     played = play_day(router, day)
-    posted = sum(child.sent for one in played.executed for child in one.children if child.kind == "limit")
+    posted = sum(child.sent for one in played.orders for child in one.done.children if child.kind == "limit")
     assert posted > 100
-    assert all(one.filled == 20 for one in played.executed)
+    assert all(one.done.filled == 20 for one in played.orders)
     lit = router.lit if isinstance(router, DarkFirstContKukanov) else router
     assert isinstance(lit, ContKukanov)
     assert len(lit.moments) > 40

@@ -60,7 +60,7 @@ def test_saved_at_noon_it_decides_alike(name: str, parameters: dict[str, int], d
     play_day(router, part(day, "morning", slice(0, 40)))
     again = restore_router(json.loads(json.dumps(router.state())))
     afternoon = part(day, "afternoon", slice(40, 80))
-    played = [[one.children for one in play_day(one, afternoon).executed] for one in (router, again)]
+    played = [[order.done.children for order in play_day(one, afternoon).orders] for one in (router, again)]
     assert played[0] == played[1]
     assert again.state() == router.state()
 

@@ -40,8 +40,9 @@ def day_of(day: MarketDay, shares: int, horizon: float, *, side: str = "both", p
 
 def costs(router: Router, day: PlayableDay, **more: Any) -> Floats:
     played = play_day(router, day, **more)
-    assert all(done.filled == done.context.shares for done in played.executed)
-    return np.array([done.cost / done.context.shares for done in played.executed])
+    executed = [one.done for one in played.orders]
+    assert all(done.filled == done.context.shares for done in executed)
+    return np.array([done.cost / done.context.shares for done in executed])
 
 
 HARDER: dict[str, dict[str, Any]] = {
@@ -178,9 +179,9 @@ def cheapest_by_trying(day: PlayableDay, seed: int) -> float:
 
 
 def only(played: PlayedDay) -> float:
-    assert len(played.executed) == 1
-    assert played.executed[0].filled == played.executed[0].context.shares
-    return played.executed[0].cost
+    (done,) = (one.done for one in played.orders)
+    assert done.filled == done.context.shares
+    return done.cost
 
 
 @pytest.mark.parametrize("sign", [1, -1])
@@ -200,5 +201,5 @@ def test_an_unchanged_book_is_one_offer_and_a_changed_one_two() -> None:
     for horizon, beyond in ((50.0, 2), (150.0, 0)):
         orders = PlayableOrders(np.array([SECOND]), np.array([1]), np.array([shown + 2]), np.array([horizon]))
         played = play_day(Clairvoyant(), dataclasses.replace(day, orders=orders), stale_seconds=1e6)
-        assert played.executed[0].estimated == beyond
-        assert played.executed[0].filled == shown + 2
+        assert played.orders[0].done.estimated == beyond
+        assert played.orders[0].done.filled == shown + 2

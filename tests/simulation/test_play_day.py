@@ -21,7 +21,7 @@ from riskroute.routers.rules import DarkFirstRule, PrimaryRule, SweepRule
 from riskroute.routing.fees import fee_rows
 from riskroute.simulation.dark_market import DarkMarketPool
 from riskroute.simulation.exchange import ExchangeLatency
-from riskroute.simulation.play_day import PlayableDay, PlayableOrders, PlayedDay, play_day, spaced_playable_orders
+from riskroute.simulation.play_day import PlayableDay, PlayedDay, play_day, spaced_playable_orders
 
 TAKERS, MAKERS = fee_rows([0.003, 0.003, -0.002]), np.zeros((3, 2))
 POOLS = (DarkMarketPool("P", 0.3), DarkMarketPool("Q", 0.1))
@@ -55,7 +55,7 @@ def trading_day(books: DayBooks = BOOKS, *, count: int = 120, shares: int = 400,
 
 
 def costs(played: PlayedDay) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    return np.array([done.cost for done in played.executed])
+    return np.array([one.done.cost for one in played.orders])
 
 
 @dataclass
@@ -84,8 +84,8 @@ class Noting(Router):
 def test_every_order_is_filled_and_every_report_learned() -> None:
     router = Noting()
     played = play_day(router, trading_day())
-    assert all(done.filled == 400 for done in played.executed)
-    assert len(played.executed) == router.profits == 120
+    assert all(one.done.filled == 400 for one in played.orders)
+    assert len(played.orders) == router.profits == 120
     assert router.under_way == ()
 
 
@@ -146,7 +146,7 @@ def test_the_sweep_beats_one_venue_and_pools_beat_the_sweep() -> None:
 
 def test_without_latency_the_sweep_costs_what_was_displayed() -> None:
     played = play_day(SweepRule(), trading_day(), latency=ExchangeLatency(0.0, 0.0))
-    for done in played.executed:
+    for done in (one.done for one in played.orders):
         assert done.cost == pytest.approx(float(done.context.displayed.costs(400)), abs=1e-9)
 
 
@@ -196,12 +196,6 @@ def test_orders_are_spread_over_the_day_and_alternate_sides() -> None:
     assert spaced_playable_orders(BOOKS, 4, 1, side="sell", rng=np.random.default_rng(0)).signs.tolist() == [-1] * 4
     with pytest.raises(InputError, match="horizon must be more than 1 s shorter than the day"):
         spaced_playable_orders(BOOKS, 4, 1, rng=np.random.default_rng(0), horizon=1e6)
-
-
-def test_orders_must_be_sorted_by_time() -> None:
-    two = np.array([5, 3])
-    with pytest.raises(InputError, match="times of orders must not decrease"):
-        PlayableOrders(two, two, two, np.zeros(2))
 
 
 def test_decision_times_exclude_compilation(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -99,11 +99,12 @@ def test_faded_shares_do_not_fill(dark_days: list[MarketDay]) -> None:
     assert traded(done) == [("A", 105, 10.0), ("B", 100, 10.0), ("B", 50, 9.99), ("B", 45, 9.99)]
     day = day_to_play(dark_days[0], BacktestConfig(orders=60, seeds=1, quantities=(2000,)))
     plain, faded = (
-        np.array([one.cost for one in play_day(make_router("sweep"), day, fade=fade).executed]) for fade in (0.0, 0.3)
+        np.array([one.done.cost for one in play_day(make_router("sweep"), day, fade=fade).orders])
+        for fade in (0.0, 0.3)
     )
     assert (faded >= plain - 1e-9).all()
     assert (faded > plain + 0.01).mean() > 0.3
-    seeds = [[one.cost for one in play_day(make_router("sweep"), day, fade=0.3, seed=s).executed] for s in (0, 0, 1)]
+    seeds = [[one.done.cost for one in play_day(make_router("sweep"), day, fade=0.3, seed=s).orders] for s in (0, 0, 1)]
     assert seeds[0] == seeds[1] != seeds[2]
 
 

@@ -66,7 +66,7 @@ def plans_and_costs(name: str, day: PlayableDay) -> tuple[list[dict[str, Any]], 
     more = {"rounds": 200, "units": 4} if name in POLICIES else {}
     router = make_router(name, **KNOWN.get(name, {}), **more)
     plans = noting_plans(router)
-    return plans, [done.cost for done in play_day(router, day).executed]
+    return plans, [one.done.cost for one in play_day(router, day).orders]
 
 
 @pytest.fixture(scope="module")

@@ -203,11 +203,6 @@ def _changing_panels(size: SimulationSize, policies: Sequence[str], choices: Pap
     return [SimulationPanel("a", title, environment, chosen, facts, size, _CHECKPOINTS, "linear")]
 
 
-def restart_gse_experiment(size: SimulationSize, choices: PaperChoices = DEFAULT) -> dict[str, dict[str, Any]]:
-    """Return changes, restarts, exploration windows and gaps of one run per exploration budget, by its label."""
-    return {label: _restart_gse_episode(size, label, choices) for label in _EXPLORATION}
-
-
 def _restart_gse_episode(
     size: SimulationSize, label: str = "restart-gse", choices: PaperChoices = DEFAULT
 ) -> dict[str, Any]:
@@ -410,7 +405,8 @@ def experiment_summary(experiment: Experiment, digests: Mapping[str, Mapping[str
     extra = {}
     if experiment.name == "nonstationary":
         included = "restart-gse" in experiment.panels[0].policies
-        extra = {"stories": restart_gse_experiment(size, choices) if included else {}}
+        labels = _EXPLORATION if included else ()
+        extra = {"stories": {label: _restart_gse_episode(size, label, choices) for label in labels}}
     panels = {}
     for panel in experiment.panels:
         facts = {"title": panel.title, **panel.facts}

@@ -49,9 +49,6 @@ from riskroute.core.validation import (
 )
 
 _BPS = Decimal("0.0001")
-_LARGEST_BPS = 1000  # a larger fee is probably in other units
-_LARGEST_PER_SHARE = 10  # a larger amount per share is probably in other units
-_FORMS = "such as '0.0030 per share', '10 bps' or '0.85 per contract + 1 bps'"
 # commas only between groups of three digits, so that a decimal comma is an error: "0,003" is not 3
 _NUMBER = r"[+-]?(?:[1-9]\d{0,2}(?:,\d{3})+|\d+)?(?:(?<=\d)\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 _TERM = re.compile(rf"({_NUMBER})\s*(?:(bps|%)|(?:([^\W\d]\S*)\s+)?per\s+(\S.*))")
@@ -158,7 +155,8 @@ def parse_fee(name: str, value: Any) -> FeeRate:
 def _rate(name: str, value: Any) -> FeeRate:
     """Read a fee without a minimum and maximum per order."""
     amount, bps, unit, currency = Decimal(0), Decimal(0), "", ""
-    wrong = InputError(f"{name} must be a fee {_FORMS}, was {shown(value)}")
+    forms = "such as '0.0030 per share', '10 bps' or '0.85 per contract + 1 bps'"
+    wrong = InputError(f"{name} must be a fee {forms}, was {shown(value)}")
     if not isinstance(value, str) or re.fullmatch(_NUMBER, value.strip()):
         try:
             amount = valid_decimal(name, value)
@@ -175,10 +173,11 @@ def _rate(name: str, value: Any) -> FeeRate:
                 amount, unit, currency = number, found[4], found[3] or ""
             else:
                 bps += number * (100 if found[2] == "%" else 1)
-    if abs(bps) > _LARGEST_BPS:
-        raise InputError(f"{name} must be at most {_LARGEST_BPS} bps in magnitude, was {shown(value)}")
-    if _one(unit) in ("", "share") and abs(amount) > _LARGEST_PER_SHARE:
-        raise InputError(f"{name} must be at most {_LARGEST_PER_SHARE} per share in magnitude, was {shown(value)}")
+    # larger fees are probably in other units
+    if abs(bps) > 1000:
+        raise InputError(f"{name} must be at most 1000 bps in magnitude, was {shown(value)}")
+    if _one(unit) in ("", "share") and abs(amount) > 10:
+        raise InputError(f"{name} must be at most 10 per share in magnitude, was {shown(value)}")
     return FeeRate(amount, unit, bps, currency=currency)
 
 

@@ -112,8 +112,6 @@ PAPER_VENUES = (
 )
 
 
-def paper_routing_instance(
-    units: str = "money", *, shares: int = PAPER_SHARES, risk_tolerance: float = 2.0, base_variance: float = 1.0
-) -> Problem:
+def paper_routing_instance(units: str = "money", *, base_variance: float = 1.0) -> Problem:
     """Return the problem of splitting an order over the paper's five venues; `venue_problem` explains ``units``."""
-    return venue_problem(PAPER_VENUES, shares, units=units, risk_tolerance=risk_tolerance, base_variance=base_variance)
+    return venue_problem(PAPER_VENUES, PAPER_SHARES, units=units, base_variance=base_variance)

@@ -144,12 +144,12 @@ def _filled(chosen: Units, most: Units, units: int) -> Units:
     return chosen
 
 
-def _starts(most: Units, units: int, count: int = 7) -> list[Units]:
-    """Return starting splits: up to three that fill a slot with a large cap first, then random ones."""
+def _starts(most: Units, units: int) -> list[Units]:
+    """Return seven starting splits: up to three that fill a slot with a large cap first, then random ones."""
     rng, starts = np.random.default_rng(0), []
-    for number in range(count):
+    for number in range(7):
         weights = rng.exponential(size=len(most)) * (most > 0)
-        if number < min(len(most), count // 2):
+        if number < min(len(most), 3):
             weights = np.zeros(len(most))
             weights[np.argsort(-most, kind="stable")[number]] = 1.0
         even = np.minimum(np.floor(weights / max(float(weights.sum()), 1e-300) * units).astype(np.int64), most)

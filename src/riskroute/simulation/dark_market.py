@@ -17,11 +17,10 @@ import numpy as np
 
 from riskroute.core.arrays import Floats, Integers, Stamps
 from riskroute.core.seeding import seed_stream
-from riskroute.core.validation import LONGEST_VENUE, as_name, real_number, valid_list
+from riskroute.core.validation import LONGEST_VENUE, as_name, real_number
 from riskroute.market.clock import SECOND
 from riskroute.routers.context import ContextPool
 
-_CORRELATION = 0.3  # between the states of two pools
 LEAK = 0.02  # probability of information leakage per 1,000 shares sent to a pool; the far touch then fades
 
 
@@ -121,10 +120,11 @@ class DarkMarket:
         later_moves: AdverseMoves | None = None,
     ) -> None:
         self.later_moves = later_moves
-        self.leak = real_number("leak", leak, minimum=0, maximum=1000)
-        self.pools = {one.name: one for one in valid_list("pools", pools, DarkMarketPool, "pool models")}
+        self.leak = leak
+        self.pools = {one.name: one for one in pools}
         self.moments = moments
         count = len(moments.times)
+        correlation = 0.3  # between the states of two pools
         common = _state(np.random.default_rng(seed_stream(seed, "dark state", day)), moments.times)
         self._odds: dict[str, Floats] = {}
         self._draws: dict[str, Floats] = {}
@@ -132,7 +132,7 @@ class DarkMarket:
         self._arrivals: dict[str, tuple[Floats, Floats, Floats]] = {}
         for name, one in self.pools.items():
             own = _state(np.random.default_rng(seed_stream(seed, "dark state", day, name)), moments.times)
-            state = math.sqrt(_CORRELATION) * common + math.sqrt(1 - _CORRELATION) * own
+            state = math.sqrt(correlation) * common + math.sqrt(1 - correlation) * own
             self._odds[name] = one.spread * np.log(moments.spreads) + one.state * state
             self._draws[name] = np.random.default_rng(seed_stream(seed, "hidden sizes", day, name)).random((count, 2))
             self._leaks[name] = np.random.default_rng(seed_stream(seed, "dark leaks", day, name)).random(count)

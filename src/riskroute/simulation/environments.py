@@ -124,7 +124,11 @@ class EnvironmentRun:
         stops = np.concatenate([cuts, self._changes]) if len(self._changes) else cuts
         begins, counts, entry = _block_cuts(plan.counts, self.time, stops)
         actions = plan.actions[entry]
-        mean, deviation, gap = self._outcomes(actions, begins)
+        environment = self.environment
+        if len(self._changes):
+            mean, deviation, gap = environment.outcomes_by_piece(actions, environment.piece_at(begins))
+        else:
+            mean, deviation, gap = environment.outcomes(actions)
         reward_mean, reward_spread = self.draw_blocks(actions, counts, mean, deviation)
         self.time += plan.rounds
         blocks = RegretBlocks(counts, reward_mean, reward_spread, mean, deviation**2, gap)
@@ -133,13 +137,6 @@ class EnvironmentRun:
                 entry, len(plan.counts), counts, reward_mean, reward_spread
             )
         return Tallies(plan.actions, plan.counts, reward_mean, reward_spread), entry, blocks
-
-    def _outcomes(self, actions: ActionBatch, begins: Integers) -> tuple[Vector, Vector, Vector]:
-        """Return mean, standard deviation and gap of the actions of blocks that begin after ``begins`` rounds."""
-        environment = self.environment
-        if not len(self._changes):
-            return environment.outcomes(actions)
-        return environment.outcomes_by_piece(actions, environment.piece_at(begins))
 
     def draw_blocks(
         self, actions: ActionBatch, counts: Integers, mean: Vector, deviation: Vector

@@ -10,7 +10,6 @@ from typing import NamedTuple
 import numpy as np
 
 from riskroute.core.arrays import Integers, Matrix
-from riskroute.core.validation import real_number
 from riskroute.market.clock import SECOND
 from riskroute.market.day_books import DayBooks
 from riskroute.market.queue_fills import QueueReplay
@@ -33,10 +32,6 @@ class ExchangeLatency:
 
     lit: float = 0.001
     dark: float = 0.005
-
-    def __post_init__(self) -> None:
-        for name in ("lit", "dark"):
-            real_number(f"{name} latency", getattr(self, name), minimum=0, maximum=60)
 
 
 class ExchangeFill(NamedTuple):

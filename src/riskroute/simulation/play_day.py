@@ -9,7 +9,7 @@ import time as clock
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from riskroute.core.errors import InputError
 from riskroute.core.instrument import SHARES, Instrument
 from riskroute.core.runtime import compilation_seconds
 from riskroute.core.seeding import seed_stream
-from riskroute.core.validation import SIDES, exact_array, real_number, whole_number
+from riskroute.core.validation import SIDES
 from riskroute.market.clock import SECOND
 from riskroute.market.day_books import DayBooks
 from riskroute.market.queue_fills import QueueReplay
@@ -50,15 +50,6 @@ class PlayableOrders:
     horizons: Floats
     lot: int = 1
 
-    def __post_init__(self) -> None:
-        count = len(exact_array("times", self.times, np.int64, (None,)))
-        if (np.diff(self.times) < 0).any():
-            raise InputError("times of orders must not decrease; sort the orders by time")
-        exact_array("signs", self.signs, np.int64, (count,))
-        exact_array("shares", self.shares, np.int64, (count,))
-        exact_array("horizons", self.horizons, np.float64, (count,))
-        whole_number("lot", self.lot)
-
 
 def spaced_playable_orders(
     books: DayBooks,
@@ -77,11 +68,11 @@ def spaced_playable_orders(
     default: from the first time with books at all venues to the last snapshot.
     """
     first, close = hours or (books.first, books.last)
-    last = close - int((real_number("horizon", horizon, minimum=0) + 1) * SECOND)
+    last = close - int((horizon + 1) * SECOND)
     if last <= first:
         length = f"{max(close - first, 0) / SECOND:g} s"
         raise InputError(f"horizon must be more than 1 s shorter than the day, {length}, was {horizon}")
-    edges = np.linspace(first, last, whole_number("count", count) + 1).astype(np.int64)
+    edges = np.linspace(first, last, count + 1).astype(np.int64)
     times = rng.integers(edges[:-1], np.maximum(edges[1:], edges[:-1] + 1))
     signs = np.where(np.arange(count) % 2 == 0, 1, -1) if side == "both" else np.full(count, 1 if side == "buy" else -1)
     return PlayableOrders(times, signs, np.full(count, shares), np.full(count, float(horizon)), lot)
@@ -152,11 +143,6 @@ class PlayedDay:
     orders: list[PlayedOrder] = field(default_factory=list)
     skipped: int = 0  # orders that arrived while a side was empty at all venues
 
-    @property
-    def executed(self) -> list[ExchangeExecution]:
-        """Execution of each order."""
-        return [one.done for one in self.orders]
-
 
 View = Callable[[int, Context], Context]  # maps an order's number and context to the context shown to the router
 
@@ -171,7 +157,6 @@ def play_day(
     leak: float = LEAK,
     fade: float = 0.0,
     view: View | None = None,
-    progress: Callable[[int, int], Any] | None = None,
 ) -> PlayedDay:
     """Route every order of a day; the router learns from each report when it becomes known, not before.
 
@@ -186,7 +171,7 @@ def play_day(
     if fade:  # fractions of the displayed size that orders find, ``(n, V)``, the same for all routers
         rng = np.random.default_rng(seed_stream(seed, "fade", day.name))
         lost = rng.random((len(day.orders.times), len(day.books.venues))) < 0.5
-        faded = np.where(lost, 1 - real_number("fade", fade, minimum=0, maximum=1), 1.0)
+        faded = np.where(lost, 1 - fade, 1.0)
     fees = (day.takers, day.makers)
     exchange = Exchange(day.books, *fees, dark, day.queue, latency or ExchangeLatency(), faded, day.fee_limits)
     played = PlayedDay(day.name)
@@ -236,8 +221,6 @@ def play_day(
             shown.append((moment + int(horizon * SECOND) + PUBLIC_AFTER, context))
         for report in done.reports():
             heapq.heappush(waiting, (max(child.known for child in report.children), len(played.orders), report))
-        if progress is not None:
-            progress(number + 1, len(orders.times))
     for _, _, report in sorted(waiting, key=lambda entry: entry[:2]):
         router.learn(report)
     return played
