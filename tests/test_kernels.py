@@ -10,10 +10,6 @@ import pytest
 from riskroute.core.errors import InputError
 from riskroute.learning.hazards import Hazards
 from riskroute.learning.tally import Tallies, merge_tallies_compiled, merge_tally_groups
-from riskroute.market.synthetic.order_flow import _FlowParameters, _simulate_compiled
-
-RNG = np.random.default_rng(0)
-CHARACTER = _FlowParameters(1e9, 2, 10, 5, 0.3, 2.0, 4, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, False)
 
 
 @pytest.mark.parametrize("wrong", [np.zeros(1), np.zeros(3), np.zeros((2, 1)), np.zeros(2, dtype=object)])
@@ -33,12 +29,6 @@ def test_nothing_is_merged_if_one_place_does_not_exist() -> None:
     with pytest.raises(InputError):
         merge_tallies_compiled(counts, means, spreads, np.array([0, 5]), np.array([3, 3]), np.ones(2), np.ones(2))
     assert (counts.tolist(), means.tolist(), spreads.tolist()) == ([1, 2], [0.0, 0.0], [0.0, 0.0])
-
-
-@pytest.mark.parametrize("quotes", [np.zeros((0, 2), np.int64), np.zeros((4, 1), np.int64), np.zeros((4, 3), np.int64)])
-def test_order_flow_needs_quotes(quotes: np.ndarray) -> None:
-    with pytest.raises(InputError, match="expected rows of bid and ask"):
-        _simulate_compiled(RNG, CHARACTER, quotes, 0, 10, 1)
 
 
 ARRAYS = {"actions": np.array([0, 1]), "counts": np.array([2, 3]), "means": np.zeros(2), "spreads": np.ones(2)}

@@ -95,8 +95,6 @@ def test_texts_are_natural_numbers_with_their_word() -> None:
     assert [coin.quantity_text(n) for n in (25_000, 100_000, 1)] == ["0.25 BTC", "1 BTC", "0.00001 BTC"]
     assert [future.quantity_text(n) for n in (1, 3, 12_000)] == ["1 contract", "3 contracts", "12,000 contracts"]
     assert [Instrument().quantity_text(n) for n in (1, 1000)] == ["1 share", "1,000 shares"]
-    assert coin.money_text(1234.5) == "1,234.50 USDT"
-    assert [future.money_text(x) for x in (-0.001, -2.0, None)] == ["0.00 USD", "-2.00 USD", "-"]
     assert (future.value, coin.value, future.price_step) == (50.0, 1e-05, 0.25)
 
 

@@ -76,8 +76,8 @@ class Instrument:
     Examples
     --------
     >>> coin = Instrument("BTCUSDT", unit="0.00001", tick="0.01", quantity="BTC", currency="USDT", zone="UTC")
-    >>> coin.units("0.25"), coin.quantity_text(25_000), coin.money_text(12.5)
-    (25000, '0.25 BTC', '12.50 USDT')
+    >>> coin.units("0.25"), coin.quantity_text(25_000)
+    (25000, '0.25 BTC')
     >>> Instrument(quantity="contracts", multiplier=50).value
     50.0
     """
@@ -196,13 +196,6 @@ class Instrument:
     def value(self) -> float:
         """Value of one unit at a price of 1, in the quote currency."""
         return float(self.unit * self.multiplier)
-
-    def money_text(self, amount: float | None, digits: int = 2) -> str:
-        """Return an amount in the quote currency as text, such as ``12.50 USD``; a dash for None."""
-        if amount is None:
-            return "-"
-        text = f"{amount:,.{digits}f}"
-        return f"{text if text.strip('-0.,') else text.lstrip('-')} {self.currency}"
 
     def price_text(self, price: float) -> str:
         """Return a price with the digits of the tick, and up to two more for prices between ticks.

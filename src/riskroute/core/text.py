@@ -67,13 +67,10 @@ class TextTable:
     def html(self) -> str:
         """Format for an HTML page; cells of more than 40 characters have the class ``long``."""
         head = "".join(f"<th>{html.escape(cell)}</th>" for cell in self.header)
-        rows = ("".join(f"<td{_long(cell)}>{html.escape(cell)}</td>" for cell in row) for row in self.rows)
+        long = ' class="long"'
+        rows = ("".join(f"<td{long * (len(cell) > 40)}>{html.escape(cell)}</td>" for cell in row) for row in self.rows)
         body = "".join(f"<tr>{row}</tr>" for row in rows)
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-
-
-def _long(cell: str) -> str:
-    return ' class="long"' if len(cell) > 40 else ""
 
 
 def number_text(value: float) -> str:

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 import polars
@@ -43,10 +43,6 @@ from riskroute.market.synthetic.generate import DEFAULT_SYMBOLS, generate_market
 
 # Some readers also have ``zone`` (files may be in other time zones), ``fractional`` (sizes may have decimals) and
 # ``us_equity`` (files may hold other assets than US equities).
-_KINDS = (
-    *(ItchReader, LobsterReader, TickReader, BookUpdateReader, DatabentoReader, TaqReader, IexReader, TableReader),
-    TradeReader,
-)
 _Reader = (
     ItchReader
     | LobsterReader
@@ -59,7 +55,7 @@ _Reader = (
     | TradeReader
 )
 
-READERS: dict[str, Callable[[Path, ReadingOptions], _Reader]] = {kind.name: kind for kind in _KINDS}
+READERS: dict[str, Callable[[Path, ReadingOptions], _Reader]] = {kind.name: kind for kind in get_args(_Reader)}
 
 Progress = Callable[[str, int], None]  # called with the name of a file and the number of snapshots read so far
 _Skipped = Callable[[Path, str], None]  # called with a skipped file and the reason
@@ -78,9 +74,6 @@ _SIGNATURES = {
     **{b"\xd0\xcf\x11\xe0": "an old Office document", b"\xff\xfe": "text in UTF-16", b"\xfe\xff": "text in UTF-16"},
     **{GZIP: "gzip within gzip or zstd", ZSTD: "zstd within gzip or zstd"},
 }
-
-_US_EQUITIES = ("itch", "lobster", "taq", "ticks")  # formats of US equities only
-_FIRST_DAY = dt.date(1990, 1, 1)  # earlier dates come from times read in the wrong unit
 
 
 class _Content(NamedTuple):
@@ -417,8 +410,8 @@ class _BookImport:
         reader, key = self._reader, (self.venue, self.symbol, day)
         if day in self.touched:
             return self.writers[key]
-        if day < _FIRST_DAY:
-            expected = f"dated {_FIRST_DAY} or later, was {day}: are its times in another unit?"
+        if day.year < 1990:
+            expected = f"dated 1990-01-01 or later, was {day}: are its times in another unit?"
             raise DataError(f"{reader.source} must be {expected}")
         if key not in self.writers:
             files = [one.name for one in sorted(reader.files)] if isinstance(reader, BookUpdateReader) else []
@@ -533,7 +526,7 @@ def _instrument(reader: _Reader, options: ReadingOptions, symbol: str) -> tuple[
     """Return whether unit and tick are to be derived, and the declared instrument or the default one of a feed."""
     if symbol in options.instruments:
         return False, options.instruments[symbol]
-    if getattr(reader, "us_equity", reader.name in _US_EQUITIES):
+    if getattr(reader, "us_equity", reader.name in ("itch", "lobster", "taq", "ticks")):
         return False, Instrument(symbol, protection=REG_NMS)
     counted = getattr(reader, "quantity", SHARES.quantity)
     return True, Instrument(symbol, zone=getattr(reader, "zone", TRADING_ZONE), quantity=counted)

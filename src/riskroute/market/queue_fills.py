@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 _EventActions = namedtuple("_EventActions", "add cancel execute replace arrive trade")
 ACTION = _EventActions(*range(6))
 MATCHING_RULES = ("price-time", "pro-rata")
-_UNSEEN = 2**62  # shares beyond any order: the queue is followed to the end
 
 
 class QueueEvents(NamedTuple):
@@ -472,7 +471,8 @@ class QueueReplay:
             return float("nan"), 0, 0
         price, key, row, shown = joined
         if (venue, sign) in self.matched:
-            return price, shown, self._followed(venue, sign, row, begin, end, key, _UNSEEN)[2]
+            endless = 2**62  # shares beyond any order: the queue is followed to the end
+            return price, shown, self._followed(venue, sign, row, begin, end, key, endless)[2]
         flow, sequence = self.flows[venue, sign], int(self.books.sequences[row])
         return price, shown, int(_outflow(flow, *flow.between(sequence, end), sequence, key, shown))
 

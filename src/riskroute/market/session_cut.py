@@ -16,7 +16,7 @@ from riskroute.market.readers.reading import ReaderPart
 from riskroute.market.schema import TIME
 
 
-class SessionPart(NamedTuple):
+class _SessionPart(NamedTuple):
     """Rows of one session day: snapshots, events if any, and the numbers of snapshots that were left out.
 
     ``carried`` is the time (UTC nanoseconds) of the snapshot that was in force when the session began, if
@@ -68,7 +68,7 @@ class SessionCut:
         if day is not None:
             self._date, self._last = day, None
 
-    def cut(self, part: ReaderPart) -> Iterator[SessionPart]:
+    def cut(self, part: ReaderPart) -> Iterator[_SessionPart]:
         """Yield the rows of a part, which is sorted by time, by session day."""
         events = part.events
         stamps, times = _stamps(part.snapshots), _stamps(events) if events is not None else np.empty(0, dtype=np.int64)
@@ -89,16 +89,16 @@ class SessionCut:
 
     def _day(
         self, day: dt.date, begin: int, end: int, rows: polars.DataFrame, events: polars.DataFrame | None
-    ) -> SessionPart:
+    ) -> _SessionPart:
         """Cut the rows of a day, all of which are before the ``end`` of its session."""
         early = int(np.searchsorted(_stamps(rows), begin))
         if self._date not in (None, day):
-            return SessionPart(day, rows.head(0), None, outside=early, other_days=rows.height - early)
+            return _SessionPart(day, rows.head(0), None, outside=early, other_days=rows.height - early)
         inside = rows[early:]
         if self._start is not None or self._end is not None:
             begin, end = self.instrument.session_hours(day, self._start, self._end)
             events = None if events is None else _between(events, begin, end)
-            return SessionPart(day, _between(inside, begin, end), events, outside=early)
+            return _SessionPart(day, _between(inside, begin, end), events, outside=early)
         carried = None
         if inside.height and self._begun != day:
             before = rows[early - 1 : early] if early else self._last
@@ -107,7 +107,7 @@ class SessionCut:
                 moved = before.with_columns(polars.lit(begin).cast(TIME).alias("ts_event"))
                 inside = polars.concat([moved, inside])
             self._begun = day
-        return SessionPart(day, inside, events, outside=early, carried=carried)
+        return _SessionPart(day, inside, events, outside=early, carried=carried)
 
     def _in_force(self, before: polars.DataFrame, day: dt.date, begin: int) -> bool:
         """Return whether a snapshot was in force when the session of ``day`` began."""

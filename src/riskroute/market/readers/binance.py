@@ -112,7 +112,7 @@ class DepthChain:
         self.last = None
 
 
-class BinanceEvent(msgspec.Struct):
+class _BinanceEvent(msgspec.Struct):
     """The fields used of depth updates, best prices, trades and snapshots; texts of numbers are read as numbers."""
 
     e: str = ""
@@ -133,10 +133,10 @@ class BinanceEvent(msgspec.Struct):
     lastUpdateId: int | None = None  # noqa: N815 - Binance's name
     bids: list[tuple[float, float]] | None = None
     asks: list[tuple[float, float]] | None = None
-    data: BinanceEvent | None = None
+    data: _BinanceEvent | None = None
 
 
-_DECODER = msgspec.json.Decoder(BinanceEvent, strict=False)
+_DECODER = msgspec.json.Decoder(_BinanceEvent, strict=False)
 _TRADES = ("trade", "aggTrade")
 
 
@@ -209,14 +209,14 @@ class BinanceStream:
                 "exchange's snapshot as a separate line"
             )
 
-    def _trade(self, line: int, event: BinanceEvent) -> None:
+    def _trade(self, line: int, event: _BinanceEvent) -> None:
         """Add a trade; single and aggregated trades are the same ones, so the kind that comes first counts."""
         self._trades = self._trades or event.e
         if event.e == self._trades and event.X == "MARKET":  # futures also report those of the insurance fund
             time = event.E if event.T is None else event.T
             self._chain.book.trade(line, time, event.p, event.q, "B" if event.m else "A")  # type: ignore[arg-type]  # sound
 
-    def _tick(self, line: int, time: int | None, event: BinanceEvent) -> None:
+    def _tick(self, line: int, time: int | None, event: _BinanceEvent) -> None:
         if time is None:
             raise DataError(f"line {line:,} of {self.path.name} must have a time of receipt or E, had neither")
         if event.u is not None and event.u > self._ticker:
@@ -224,7 +224,7 @@ class BinanceStream:
             bids, asks = [(event.b, event.B)], [(event.a, event.A)]
             self._chain.book.add(line, time, bids, asks, reset=True)  # type: ignore[arg-type]  # numbers of a ticker
 
-    def _first(self) -> tuple[tuple[int, BinanceEvent] | None, tuple[int, BinanceEvent] | None]:
+    def _first(self) -> tuple[tuple[int, _BinanceEvent] | None, tuple[int, _BinanceEvent] | None]:
         """Return the first depth update, else the first best prices, with the times of receipt."""
         ticker = None
         with closing(self._events()) as events:
@@ -235,7 +235,7 @@ class BinanceStream:
                     ticker = receipt, event
         return None, ticker
 
-    def _events(self) -> Generator[tuple[int, int, BinanceEvent]]:
+    def _events(self) -> Generator[tuple[int, int, _BinanceEvent]]:
         """Yield the events that make books and trades with their line numbers and times of receipt (-1: none)."""
         for line, text in enumerate(unpacked_file_lines(self.path), 1):
             begin = 0 if text[:1] == b"{" else _object_start(text)
@@ -258,7 +258,7 @@ class BinanceStream:
                 )
             yield line, int(text[:begin]) if begin else -1, event
 
-    def _checked(self, where: str, text: bytes) -> BinanceEvent | None:
+    def _checked(self, where: str, text: bytes) -> _BinanceEvent | None:
         """Return the event of an unusual line, None if its type is not used; raise `DataError` for a faulty line."""
         if not text.strip():
             return None
@@ -289,7 +289,7 @@ class BinanceStream:
                 raise DataError(f"{where}: {key} must be a list of levels, was {shown(one.get(key))}")
             one[key] = [_level(where, level) for level in one[key]]
         try:
-            event = msgspec.convert(one, BinanceEvent, strict=False)
+            event = msgspec.convert(one, _BinanceEvent, strict=False)
         except msgspec.ValidationError as error:
             raise DataError(f"{where} must be a {name or what}: {one_line_text(error)}") from error
         if not levels and not _is_sound(event, self.names):
@@ -305,7 +305,7 @@ def _level(where: str, level: Any) -> tuple[float, float]:
         raise DataError(f"{text}, was {shown(level)}") from None
 
 
-def _is_sound(one: BinanceEvent, names: Container[str]) -> bool:
+def _is_sound(one: _BinanceEvent, names: Container[str]) -> bool:
     """Return whether an event has a supported type and all fields of that type; ``names`` are known symbols."""
     if one.lastUpdateId is not None:
         return not one.e and one.lastUpdateId >= 0 and one.bids is not None and one.asks is not None

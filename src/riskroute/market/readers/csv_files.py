@@ -105,7 +105,7 @@ def csv_frames(
             convert = csv.ConvertOptions(column_types=kinds)
             try:
                 table = csv.read_csv(pyarrow.BufferReader(block), read, parse, convert)
-                frame = csv_frame_from_arrow(table)
+                frame = _frame_from_arrow(table)
             except (pyarrow.ArrowException, UnicodeError, polars.exceptions.PolarsError) as error:
                 raise refused(_counted(str(error), rows)) from error
             rows += frame.height + (names is None)
@@ -135,7 +135,7 @@ def csv_table_frames(path: Path, types: Mapping[str, Any], rows: int) -> Generat
                 wide = max(file.metadata.num_columns, 24)
                 for batch in file.iter_batches(max(rows * 24 // wide, 1)):
                     if batch.num_rows:
-                        yield csv_frame_from_arrow(batch)
+                        yield _frame_from_arrow(batch)
         except (pyarrow.ArrowException, UnicodeError, polars.exceptions.PolarsError) as error:
             raise DataError(f"{path} must be a Parquet file: {one_line_text(error)}") from error
 
@@ -186,7 +186,7 @@ def _counted(text: str, before: int) -> str:
     return re.sub(r"\bRow #(\d+)", lambda found: f"Row #{int(found[1]) + before}", text, count=1)
 
 
-def csv_frame_from_arrow(batch: Any) -> polars.DataFrame:
+def _frame_from_arrow(batch: Any) -> polars.DataFrame:
     """Convert pyarrow data to polars; raise an error for strings that are not UTF-8.
 
     Polars aborts the process on such strings. Types contain strings too, such as time zones; metadata are dropped.

@@ -21,7 +21,6 @@ from numba.extending import register_jitable
 from scipy.special import ndtri
 
 from riskroute.core.arrays import Floats, Integers
-from riskroute.core.errors import InputError
 from riskroute.core.seeding import seed_stream
 from riskroute.market.clock import SECOND
 from riskroute.market.synthetic.venues import REFERENCE_PRICE, SyntheticOwnQuotes, SyntheticSharedQuotes, SyntheticVenue
@@ -347,8 +346,6 @@ def _simulate_order_flow(
     rng: np.random.Generator, parameters: _FlowParameters, quotes: Integers, begin: int, end: int, step: int
 ) -> Integers:
     """Simulate messages ``(n, 7)``, sorted by time, around ``quotes (K, 2)`` in ticks that last ``step`` ns each."""
-    if quotes.shape[0] == 0 or quotes.shape[1] != 2 or step < 1 or parameters.orders < 1:
-        raise InputError("expected rows of bid and ask, steps of at least 1 ns, and at least one order per side")
     margin = parameters.furthest + _FEWEST_LEVELS + 1
     low, high = quotes[:, BID].min(), quotes[:, ASK].max()
     book = _empty_book(parameters, rng, low - margin, high - low + 2 * margin + 1)
