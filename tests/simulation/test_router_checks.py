@@ -82,8 +82,8 @@ class Unknown(Faulty):
     ("kind", "message"),
     [
         (TooMuch, "plans must be executable: child orders total"),
-        (Random, "must decide alike on the same orders"),
-        (Forgetful, "must decide alike when saved after .* orders"),
+        (Random, "must make the same decisions on the same orders"),
+        (Forgetful, "must make the same decisions when saved after .* orders"),
         (Greedy, "must learn a repeated report once"),
         (Unknown, "feedback must be one of F0, F1, F2, F3, F4"),
     ],

@@ -118,7 +118,11 @@ def _check_restore(policy: Policy, setting: Setting, expected: list[Action]) -> 
     running, reward, last = policy.clone().start(setting, 3), _rewards(), 0
     for saved_at in (0, 1, 37, 211, _HORIZON - 1, _HORIZON):
         decisions = _trace(running, saved_at - last, reward)
-        _require(decisions == expected[last:saved_at], policy.name, f"must decide alike when saved after {last} rounds")
+        _require(
+            decisions == expected[last:saved_at],
+            policy.name,
+            f"must make the same decisions when saved after {last} rounds",
+        )
         saved, last = running.state(), saved_at
         running = type(policy).restore(json.loads(json.dumps(saved, allow_nan=False)), setting.actions)
         _require(running.state() == saved, policy.name, f"state must survive a save after {saved_at} rounds")
@@ -143,7 +147,11 @@ def _check_clones(policy: Policy, setting: Setting, expected: list[Action]) -> N
     _require(clone == original and not clone.started, policy.name, "a clone must have the parameters, not the state")
     _trace(clone.start(setting, 9), 50, _rewards())
     _require(json.dumps(original.state()) == before, policy.name, "running a clone must not change the original")
-    _require(_trace(original, 50, reward) == expected[50:100], policy.name, "must decide alike when saved and cloned")
+    _require(
+        _trace(original, 50, reward) == expected[50:100],
+        policy.name,
+        "must make the same decisions when saved and cloned",
+    )
 
 
 def _check_plans_equal_rounds(policy: Policy, setting: Setting, expected: list[Action]) -> None:
@@ -279,7 +287,9 @@ def _check_units(policy: Policy, setting: Setting) -> None:
         )
         running = policy.in_units(factor).start(other, 3)
         again = [*_trace(running, _UNITS_HORIZON, _replay(factor * np.array(rewards))), running.recommend()]
-        _require(again == decisions, policy.name, f"must decide alike when rewards are multiplied by {factor:g}")
+        _require(
+            again == decisions, policy.name, f"must make the same decisions when rewards are multiplied by {factor:g}"
+        )
 
 
 def _check_strong_signals(policy: LinearPolicy) -> None:
@@ -400,10 +410,10 @@ def check_router(router: Router, *, seed: int = 0) -> None:
     contexts = [_context(rng, number) for number in range(_ORDERS)]
     expected = _played(fresh, contexts, seed)
     again = type(router)(**router.parameters)
-    _require(_played(again, contexts, seed) == expected, router.name, "must decide alike on the same orders")
+    _require(_played(again, contexts, seed) == expected, router.name, "must make the same decisions on the same orders")
     for saved_at in (1, _ORDERS // 2):
         plans = _played(type(router)(**router.parameters), contexts, seed, saved_at=saved_at)
-        _require(plans == expected, router.name, f"must decide alike when saved after {saved_at} orders")
+        _require(plans == expected, router.name, f"must make the same decisions when saved after {saved_at} orders")
     repeated = type(router)(**router.parameters)
     plans = _played(repeated, contexts, seed, twice=True)
     _require(plans == expected and repeated.state() == fresh.state(), router.name, "must learn a repeated report once")

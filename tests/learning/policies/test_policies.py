@@ -209,7 +209,7 @@ class _Lazy(Rise):
 
 
 def test_check_suite_catches_a_policy_that_hides_state() -> None:
-    with pytest.raises(CheckError, match="test-broken: must decide alike"):
+    with pytest.raises(CheckError, match="test-broken: must make the same decisions"):
         check_policy(_Broken())
 
 

@@ -136,7 +136,7 @@ class _Stubborn(Thompson):
 
 @pytest.mark.usefixtures("untraced")
 def test_check_suite_catches_units() -> None:
-    with pytest.raises(CheckError, match="test-cents: must decide alike when rewards are multiplied by"):
+    with pytest.raises(CheckError, match="test-cents: must make the same decisions when rewards are multiplied by"):
         check_policy(_Cents(), learns=False)
 
 

@@ -544,7 +544,7 @@ def test_derived_instruments_count_what_the_exchange_trades(
 
 REFUSED = {
     "BITHUMB": "must be a capture of BINANCE, ",
-    "DERIBIT": "has no books of DERIBIT with symbols of up to 16 characters",
+    "DERIBIT": "has no books of DERIBIT with a symbol that is a name of up to 16 letters",
     "INDEPENDENT_RESERVE": "must be a capture of BINANCE, ",
     "PHEMEX": "must be a capture of BINANCE, ",
 }

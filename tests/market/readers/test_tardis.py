@@ -179,7 +179,7 @@ DAMAGED: dict[str, tuple[Callable[[], str], str]] = {
     "a side of its own": (lambda: replaced(3, 5, "buy"), "row 3 of x.csv must have side bid or ask, was 'buy'"),
     "perhaps a snapshot": (
         lambda: replaced(3, 4, "maybe"),
-        "row 3 of x.csv must have is_snapshot true or false, was 'maybe'",
+        "row 3 of x.csv must have is_snapshot true, false, 1 or 0, was 'maybe'",
     ),
     "no exchange": (
         lambda: replaced(3, 0, ""),

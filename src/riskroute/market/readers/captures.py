@@ -19,7 +19,7 @@ import msgspec
 from riskroute.core.errors import DataError, NoBooksError
 from riskroute.core.instrument import SHARES
 from riskroute.core.text import one_line_text, shown
-from riskroute.core.validation import LONGEST_SYMBOL, is_valid_name
+from riskroute.core.validation import LONGEST_SYMBOL, is_valid_name, valid_name_rule
 from riskroute.market.readers.binance import LEVELS_PER_PART, DepthChain, DepthUpdate
 from riskroute.market.readers.csv_files import unpacked_file_lines
 from riskroute.market.readers.level_book import LevelBookMessages, LevelBookPart, Levels
@@ -447,7 +447,7 @@ class CaptureFile:
     def finish(self) -> None:
         """Refuse a capture without a whole book of one of its symbols."""
         if not self._feeds:
-            expected = f"symbols of up to {LONGEST_SYMBOL} characters"
+            expected = f"a symbol that is {valid_name_rule(LONGEST_SYMBOL)}"
             raise NoBooksError(f"{self.path} has no books of {self._exchange} with {expected}")
         for (venue, symbol), feed in self._feeds.items():
             if not feed.known and (not self.options.symbols or symbol in self.options.symbols):

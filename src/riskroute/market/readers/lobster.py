@@ -221,7 +221,7 @@ def _check(message: polars.DataFrame, latest: float, source: Path) -> float:
         "a type from 1 to 7": ~polars.col("type").is_in(kinds),
         "a time between 0 and 86400 seconds": ~times.is_between(0, 86_400),
         "a time not before that of the previous row": times < times.shift(1).fill_null(latest),
-        "a size of 0 or more": ~polars.col("size").is_between(0, 2**32 - 1),
+        "a size from 0 to 4,294,967,295": ~polars.col("size").is_between(0, 2**32 - 1),
         "a price": polars.col("price").is_null(),
         "an order id of 0 or more": polars.col("id") < 0,
         "a direction of 1 or -1": ~polars.col("direction").is_in([1, -1]),

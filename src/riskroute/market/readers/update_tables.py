@@ -279,7 +279,7 @@ class UpdateTable:
         flags = words.replace_strict(
             {"true": True, "1": True, "false": False, "0": False}, default=None, return_dtype=polars.Boolean
         )
-        self._refuse(mine, polars.lit(flags).is_null(), "is_snapshot true or false", "snapshot")
+        self._refuse(mine, polars.lit(flags).is_null(), f"{self._names['snapshot']} true, false, 1 or 0", "snapshot")
         marks, left, gaps = flags.to_numpy(), 0, 0
         if not state.known:
             left = int(marks.argmax()) if marks.any() else len(marks)
