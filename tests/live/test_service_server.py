@@ -33,7 +33,7 @@ class Desk:
         for name, most in PATIENT.items():
             text, count = re.subn(rf"{name} = \S+", f"{name} = {most}", text)
             assert count == 1
-        self.file.write_text(re.sub(r"(\[venues\.\w+\])", r"\1\nlatency_ms = 0.1", text))
+        self.file.write_text(re.sub(r"^(\[venues\.\w+\])", r"\1\nlatency_ms = 0.1", text, flags=re.M))
         self.url = "http://" + re.findall(r'listen = "(.+?)"', text)[0]
 
     @contextmanager
