@@ -147,9 +147,10 @@ def report_of(outcome: OrderOutcome) -> Report:
 class ChildMaker:
     """Makes the child orders that `riskroute.routers.execution` sends, within the limits of the live router.
 
-    A child without a limit price gets the tighter of the collar and the order's own limit. ``terms`` returns what a
-    venue or pool accepts in a symbol; places without terms, and those that are down, cannot be reached: they fill
-    nothing. ``collar`` returns the worst price allowed, given the mid and the sign of the order.
+    No child's limit price is worse than the collar or the order's own limit; a child without a limit price gets the
+    tighter of both. ``terms`` returns what a venue or pool accepts in a symbol; places without terms, and places that
+    are down, cannot be reached: they fill nothing. ``collar`` returns the worst price allowed, given the mid and the
+    sign of the order.
     """
 
     deadline_sweeps = 2  # a sweep may miss, since quotes lag behind the venues' books: a second one follows
@@ -189,7 +190,7 @@ class ChildMaker:
         return known
 
     def forget_terms(self) -> None:
-        """Ask for the terms of places again."""
+        """Forget the terms of places, which are requested again when they are needed."""
         self._steps.clear()
 
     def first(self, order: ParentOrder, plan: Plan, down: Container[str] = ()) -> Children:
@@ -222,7 +223,7 @@ class ChildMaker:
         return orders
 
     def _look(self, key: str, stage: str, rule: str, now: int) -> str:
-        """Return the rule by which to look for shares of a stage now; empty if no look is due."""
+        """Return the rule for retrying the shares of a stage now; empty if no retry is due."""
         found = self.looks.setdefault(key, {})
         first, due = found.get(stage, (now, now))
         if now < due:
@@ -281,7 +282,7 @@ class _Making:
     ) -> None:
         self.maker, self.order, self.plan, self.quotes, self.sent, self.now = maker, order, plan, quotes, children, now
         self.sign, self.own, self.too_late, self.down = order.sign, own, "", down
-        # Wait before sending another child of this order to a place that has not taken the last one.
+        # For `AVOIDED` nanoseconds, send no other child of this order to a place that has not taken one.
         refused = [child for child in children if child.reason == "withheld" and not child.losses]
         self.avoided = {child.order.place for child in refused if now - child.done_at < AVOIDED}
         self.reached: dict[str, _Steps | None] = {}
@@ -376,7 +377,7 @@ class _Making:
     def _large_enough(self, children: list[_Sendable]) -> list[_Sendable]:
         """Return children in multiples of their place's lot, none below its minimum; the others end without a fill.
 
-        Quantity removed from immediate children goes to the largest of them. A quantity too small for any child stays
+        Quantity removed from takes and sweeps goes to the largest of them. A quantity too small for any child stays
         with the order, and is marked at its deadline unless a later child holds it.
         """
         unit, mid = self.order.scale.unit, self.order.mid
@@ -417,7 +418,7 @@ class _Making:
         return _on_tick(price, self.tick, self.sign)
 
     def levels(self, *, usable: bool = True) -> ExecutionLevels:
-        """Return the displayed side; if ``usable``, what may be taken: reachable, within the collar, not taken yet."""
+        """Return the displayed levels; if ``usable``, without sizes out of reach, beyond `worst`, or taken already."""
         sign, shown = self.sign, {quote.venue: quote for quote in self.quotes}
         quotes = (*self.order.quotes, *self.quotes)
         rates = _fees(tuple([(one.taker, one.taker_rate, 0, 0) for one in quotes]), self.order.terms).takers

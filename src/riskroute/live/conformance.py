@@ -20,7 +20,7 @@ class VenueBench(Protocol):
     """A venue under the control of a test.
 
     An order to buy ``quantity`` units of ``symbol`` at ``limit`` rests until `fill`; ``quantity`` must be at least four
-    lots. ``deadline`` is a time at which it is still open.
+    lots. ``deadline`` is a time at which the order is still open.
     """
 
     place: str

@@ -93,7 +93,7 @@ class TradingEngine:
 
     turn = NANO // 200  # time that the thread spends on calls and reports before it works on the outbox
     longest_pump = NANO // 20  # under load the outbox never empties; timers and refits run after this time
-    booked_together = 64  # reports booked per hold of the lock: milliseconds, for which a halt may have to wait
+    booked_together = 64  # reports booked per hold of the lock; a halt may have to wait for them, some milliseconds
     longest_backoff = 5  # the wait for a silent venue doubles after every query, up to 2^5 times `patience`
     most_observed = 5  # public outcomes computed per tick; each takes milliseconds
     most_unobserved = 10_000  # orders that wait for their public outcomes
@@ -325,7 +325,8 @@ class TradingEngine:
     def submit(self, order: ParentOrder) -> Future[OrderDecision]:
         """Accept an order; the future has its decision once it is durable. A repeated order gets the same decision.
 
-        Raises `InputError` if the order is invalid or another order has its key, and `RefusedError` if it is refused.
+        Raises `InputError` if the order is invalid or another order has its key, `RefusedError` if it is refused, and
+        `StateError` if the engine is not started, has failed or is closed.
         """
         check_order(order)
         digest = order_digest(order)
@@ -337,7 +338,7 @@ class TradingEngine:
     def accept(
         self, order: ParentOrder, digest: bytes, answer: Future[OrderDecision], received: int
     ) -> Future[OrderDecision]:
-        """Accept a valid order; ``answer`` gets its decision. Call `known` first, and hold `lock` from this call on.
+        """Accept a valid order; ``answer`` gets its decision. Call `known` first, and hold `lock` during both calls.
 
         ``digest`` is its `order_digest`. The age of its quotes is measured at ``received``: a stall of the router
         neither makes quotes old nor halts trading.
@@ -419,7 +420,7 @@ class TradingEngine:
             raise errors.StateError("the engine must be running: it was not started, or is closed")
 
     def halt(self, reason: str, by: str) -> Written:
-        """Halt trading: send no children, cancel open ones. The future is done when the halt is durable."""
+        """Halt trading: send no children, cancel resting ones. The future is done when the halt is durable."""
         with self._first, self.lock:
             self.check_working()
             written = self.ledger.record(events.HaltedEvent(at=self.clock(), reason=reason, by=by))
@@ -688,7 +689,7 @@ class TradingEngine:
         self._inbox.put(_Call(call, key))
 
     def run_soon(self, call: Callable[[], None]) -> None:
-        """Make a call with the lock held: at once, or in the next turn of the engine's thread."""
+        """Make a call with the lock held, at once or in the next turn of the engine's thread; none after `close`."""
 
         def run() -> None:
             with self.lock:
@@ -808,7 +809,7 @@ def _order_event(row: LogRow | None) -> events.AcceptedEvent | events.ShadowedEv
 
 
 def complete_engine_answer(answer: Future[_Value], done: Future[Any], value: _Value) -> None:
-    """Set the result of an answer to ``value``, or its error to that of the write."""
+    """Set the result of an answer to ``value``, or let it fail with the error of the write."""
     if (error := done.exception()) is None:
         answer.set_result(value)
     else:

@@ -1,4 +1,4 @@
-"""Checks of orders: validity, repetition, and limits.
+"""Checks of orders: validity and limits.
 
 Limits on orders, symbols, venues, days and prices bind every router; exceeding some of them halts trading.
 """
@@ -54,7 +54,7 @@ def check_order(order: ParentOrder) -> None:
 
 
 def check_quote_limits(quotes: tuple[VenueQuote, ...]) -> None:
-    """Raise `InputError` for books that are unsorted, crossed, out of range, or undated."""
+    """Raise `InputError` for books that are unsorted, locked, crossed, out of range or undated."""
     for quote in quotes:
         for side, sign, levels in (("bids", -1, quote.bids), ("asks", 1, quote.asks)):
             where = f"{side} of {quote.venue} must"
@@ -141,7 +141,7 @@ class Limits(Record, frozen=True):
     Attributes
     ----------
     order_quantity, order_notional
-        Maximum of a single order; quantities are natural numbers.
+        Maximum of a single order; quantities are natural quantities.
     symbol_quantity, symbol_notional
         Maximum over unsettled orders in a symbol.
     venue_open
@@ -207,8 +207,8 @@ class Limits(Record, frozen=True):
     ) -> tuple[tuple[VenueQuote, ...], str]:
         """Return the quotes of an order that may be used, and the reasons against the others; empty if there are none.
 
-        Quotes that were too old at the order's receipt, are from the future, or belong to places that are ``down`` must
-        not be used.
+        Quotes that were too old at the order's receipt, are more than `clock_jump` ahead of ``now``, or belong to
+        places that are ``down`` must not be used.
         """
         wrong: list[str] = []
         for quote in order.quotes:

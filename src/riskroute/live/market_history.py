@@ -3,9 +3,9 @@
 Routers of class F3 learn from public data: the outflow of the queues that an order could have joined, and the market
 at its deadline. A backtest reads both from recorded events; here they are inferred from books and trades:
 
-- Shares that traded at the price of the queue, or at a worse one, have left it.
-- Shares missing from the displayed size beyond that were cancelled. Shares that joined later hide cancellations, so an
-  outflow may be too small, never too large.
+- Shares that traded at the price of the queue, or at a worse price, have left the queue.
+- Other shares that are missing from the displayed size were cancelled. Shares that joined later hide cancellations, so
+  an outflow may be too small, never too large.
 
 A queue is known only if the feed has all trades of the symbol from before the order's arrival until its deadline.
 """
@@ -106,7 +106,7 @@ class MarketHistory:
             self._books[symbol] = books
 
     def drop(self, venue: str, symbol: str | None, at: int) -> list[str]:
-        """Forget the book of a venue, whose feed has a gap, or all its books; return their symbols.
+        """Forget a venue's book of ``symbol`` (None: all its books) after a gap; return the symbols of these books.
 
         Trades may be missing too, so queues are unknown until orders that arrive after ``at``.
         """
@@ -178,7 +178,7 @@ class MarketHistory:
         return MarketObservedEvent(at=at, order=order, queues=queues, closing=closing, trades=trades)
 
     def _closing(self, order: ParentOrder) -> tuple[VenueQuote, ...]:
-        """Return the last books up to the deadline; empty if none has changed since the arrival."""
+        """Return the last books up to the deadline, without stale ones; empty if no book came after the arrival."""
         later = [
             self._quotes[order.symbol, quote.venue].between(order.received, order.deadline) for quote in order.quotes
         ]

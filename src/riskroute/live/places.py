@@ -1,4 +1,4 @@
-"""Which venues and pools can be used: sessions come and go, and what becomes of the children that were open meanwhile.
+"""Availability of venues and pools: the status of their sessions, and the children that are not answered for.
 
 A place is up once its session works and every child that was open there is answered for. Places go up and down by
 logged events, since decisions depend on them; at a start, all are down.
@@ -41,9 +41,9 @@ class PlaceRules(Record, frozen=True):
 
 
 class SessionBudget:
-    """Messages that a session may send: a token bucket, of which a fifth is only for cancels and queries.
+    """Messages that a session may send: a token bucket; a fifth, at least 1, is only for cancels and queries.
 
-    Times are those of the monotonic clock: one that is set back would stop the session.
+    Times are on the monotonic clock: a clock that is set back would stop the session.
 
     Examples
     --------
@@ -112,7 +112,7 @@ class Places:
         self.answer_times: defaultdict[str, DurationHistogram] = defaultdict(DurationHistogram)
 
     def _make_budgets(self) -> dict[str, SessionBudget]:
-        """Return the budgets of sessions with a limit; places that share a session share the lowest."""
+        """Return the budgets of sessions with a limit; places in one session share the lowest budget."""
         found: dict[str, SessionBudget] = {}
         for place, rules in self.rules.items():
             session = self.session(place)
@@ -122,7 +122,7 @@ class Places:
         return found
 
     def session(self, place: str) -> str:
-        """Return the session of a place, which is a place of its own by default."""
+        """Return the session of a place; by default the name of the place."""
         return getattr(self.gateways[place], "session", "") or place
 
     def begin(self, reason: str) -> None:
@@ -190,16 +190,16 @@ class Places:
                     del wired[name]
 
     def child_of(self, name: str) -> str | None:
-        """Return the id of the child that a venue names; None if the order is foreign."""
+        """Return the id of the child that a venue names; None if foreign, the name if only its form is ours."""
         children = self._ledger.state.children
         if name in children or not self.our_form.fullmatch(name):
             return name if name in children else None
-        if name not in self._wired and "-" not in name:  # of an earlier process, or of an order that was archived
+        if name not in self._wired and "-" not in name:  # from an earlier process, or its order was archived
             self._wired |= {wire_id(one): one for one in children}
         return self._wired.get(name, name)
 
     def ours(self, reports: Iterable[ExecutionReport]) -> list[ExecutionReport]:
-        """Return the reports of our children, with the ids of these; halt trading or ignore those of foreign orders."""
+        """Return the reports of our children, with child ids; ignore reports of foreign orders, or halt trading."""
         found, heard, state = [], set[str](), self._ledger.state
         for report in reports:
             child = state.children.get(report.child)
@@ -232,7 +232,7 @@ class Places:
             self._ledger.record(PlaceDownEvent(at=self._ledger.clock(), place=place, reason=reason))
 
     def resolve(self, place: str) -> None:
-        """Query the children that are open at a place; without any, it is up."""
+        """Query the children that are open at a place; if there are none, the place is up."""
         if place not in self.connected:
             return
         ledger, now, tasks = self._ledger, self._ledger.clock(), list[Task]()

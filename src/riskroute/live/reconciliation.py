@@ -1,8 +1,8 @@
 """Reconciliation: what venues say about our open orders and balances, compared with the log.
 
 Fills are compared through balances: what a venue holds for us beyond the positions booked there changes only if
-somebody else trades or moves money, or if a fill was missed. An order of ours that the venue has and the log does not
-halts trading; other differences are logged and shown.
+somebody else trades or moves money, or if a fill was missed. An order of ours that is open at the venue, but unknown or
+done in the log, halts trading; other differences are logged and shown.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Reconciliation:
     """Compares each place with the log when it comes up and every minute; call with the ledger's lock held."""
 
     every = 60 * NANO
-    again = NANO  # a difference counts once two accounts so far apart show it: reports may be under way, lists late
+    again = NANO  # a difference counts once two accounts this far apart show it, since reports and lists may be late
 
     def __init__(
         self, places: Places, ledger: Ledger, timers: LedgerTimers, post: Callable[[list[Task]], None]
@@ -37,7 +37,7 @@ class Reconciliation:
         self._moved: dict[str, dict[str, Decimal]] = {}  # by place, changes and first offsets seen once
         self._late: dict[str, set[str]] = {}  # by place, children that are done and were open in the last account
         self.checked: dict[str, int] = {}  # by place, the time of the last account
-        self.differences: dict[str, list[str]] = {}  # by place, those of our orders in the last account
+        self.differences: dict[str, list[str]] = {}  # by place, differences in our orders, from the last account
 
     def begin(self) -> None:
         """Begin the regular requests."""

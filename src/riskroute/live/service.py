@@ -40,7 +40,7 @@ _Value = TypeVar("_Value")
 
 
 class _SourceSink:
-    """What a quote source tells the service."""
+    """A sink that passes books, trades and gaps from a quote source to the service."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
@@ -48,7 +48,7 @@ class _SourceSink:
     def put(self, symbol: str, quotes: Sequence[VenueQuote], trades: Sequence[MarketTrade] | None = None) -> None:
         try:
             self._service.put_sourced(symbol, quotes, trades)
-        except Exception as error:  # a source may put anything; what is no book is as good as none
+        except Exception as error:  # a source may put anything; an invalid book counts as a gap
             for quote in quotes:
                 self.gap(quote.venue, symbol, str(error))
 

@@ -25,7 +25,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=_e
 class AcceptedEvent(Event, frozen=True):
     """An order was accepted, with a decision and first children, which are sent once this event is durable.
 
-    ``digest`` is a hash of the request, to detect a different order with the same key.
+    ``digest`` is the order's `order_digest`, to detect a different order with the same key.
     """
 
     order: ParentOrder
@@ -97,8 +97,8 @@ class MarkedEvent(Event, frozen=True):
 class SettledEvent(Event, frozen=True):
     """An order was settled, with this outcome; positions follow from the execution reports, not from this event.
 
-    ``benchmark_cost`` is the counterfactual cost with ``dark-first+sweep``, ``guessed`` the units of that estimate
-    whose fill is not known, and ``explored`` the cost beyond that of the greedy plan (None where not computed).
+    ``benchmark_cost`` is the counterfactual cost with ``dark-first+sweep``, ``guessed`` the units in this estimate
+    whose fill is not known, and ``explored`` the cost less the greedy plan's (None if not computed).
     """
 
     outcome: OrderOutcome
@@ -136,7 +136,7 @@ class MarketObservedEvent(Event, frozen=True):
     """Public data were observed up to the deadline of an order.
 
     ``queues`` has price, shares ahead and outflow of the queue at each venue. ``closing`` are the books at the
-    deadline, ``trades`` the public trades since the previous event of this type.
+    deadline, ``trades`` the public trades in the symbol since its previous event of this type.
     """
 
     order: ParentOrder
@@ -184,8 +184,8 @@ class PlaceDownEvent(Event, frozen=True):
 class ReconciledEvent(Event, frozen=True):
     """The balances of a venue were compared with the positions booked there.
 
-    ``offsets`` are balances less these positions, by currency, in natural numbers. ``difference`` says by how much they
-    have changed unexpectedly; empty if they have not.
+    ``offsets`` are balances less these positions, by currency, as decimal numbers. ``difference`` says by how much
+    they have changed unexpectedly; empty if they have not.
     """
 
     place: str

@@ -17,7 +17,7 @@ class ExecutionReport(Record, frozen=True):
 
     ``cum`` and ``leaves`` are the filled and the open quantity of the child; ``quantity``, ``price`` and ``fee`` (an
     amount, not per unit) are those of this fill. ``fee_currency`` and ``fee_amount`` are the fee as the venue charged
-    it, if that was in another currency; ``fee`` is then its value at the mid. ``reference`` is the exec id of the fill,
+    it, if that was in another currency; ``fee`` is then the converted fee. ``reference`` is the exec id of the fill,
     or of its last correction, that a bust or correction replaces. ``not_known`` answers a query: the venue does not
     have the child, and no message in flight can still deliver it.
     """

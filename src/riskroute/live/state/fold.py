@@ -356,7 +356,7 @@ def fold_outcome(state: TradingState, parent: ParentState) -> OrderOutcome:
 def fold_children_outcome(
     order: ParentOrder, mid: int, children: list[ChildOrderOutcome], price: int, at: int, *, busted: bool = False
 ) -> OrderOutcome:
-    """Return the outcome of an order at a time, with unfilled units valued as if swept at a price."""
+    """Return the outcome of an order at time ``at``, with unfilled units valued as if swept at ``price``."""
     filled = sum([child.filled for child in children])
     left = max(order.quantity - filled, 0)
     if left:
@@ -447,7 +447,7 @@ def _not_known(state: TradingState, child: ChildState, at: int, effects: list[Ef
     It is not sent again after three sends, a cancel, the deadline or a halt.
     """
     if child.losses and child.status != "unknown":
-        return  # the answer to a query from before the child was sent again: it is on its way
+        return  # this answers a query from before the child was sent again, which may not have arrived yet
     if child.done or child.filled or child.final >= 0:
         if not child.done:
             effects.append(

@@ -1,4 +1,4 @@
-"""Records of the market data feed: displayed books, dark pools and public trades; prices are in 1e-9, as amounts."""
+"""Records of the market data feed: displayed books, dark pools and public trades; prices in 1e-9 of the currency."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class VenueQuote(Record, frozen=True):
 
 
 class MarketTrade(Record, frozen=True):
-    """A public trade; ``side`` is that of the resting order, ``displayed`` the size at the price before the trade."""
+    """A public trade; ``side`` is the resting order's side, ``displayed`` the size at the price before the trade."""
 
     venue: str
     side: Literal["bid", "ask"]

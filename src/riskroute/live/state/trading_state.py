@@ -207,7 +207,7 @@ class ChildState(msgspec.Struct, array_like=True, gc=False):
 
     @property
     def done(self) -> bool:
-        """Whether the venue has ended the child and all fills of the child are booked."""
+        """Whether the child has ended, or was withheld, and all its fills are booked."""
         return self.status == "done"
 
 

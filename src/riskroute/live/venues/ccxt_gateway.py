@@ -162,12 +162,12 @@ class CcxtGateway:
     # orders
 
     def _natural(self, child: ChildOrder) -> tuple[Decimal, Decimal]:
-        """Return quantity and limit price as natural numbers."""
+        """Return quantity and limit price as decimal numbers."""
         assert child.limit is not None
         return self._ccxt.instruments[child.symbol].natural(child.quantity), Decimal(child.limit) / NANO
 
     def _known(self, child: ChildOrder) -> _Child:
-        """Return what is known of a child; one from before the start may have been sent until then."""
+        """Return the record of a child; a new one counts as sent at the start, since an earlier process may have."""
         wire = wire_id(child.id)
         if wire not in self._children:
             if len(self._children) >= 2 * self.most_ended:
@@ -237,7 +237,7 @@ class CcxtGateway:
             await self._follow(there, None)
 
     async def _follow(self, there: _Child, order: Any) -> None:
-        """Report an order; look it up until an immediate one has ended, or one that is not found cannot arrive."""
+        """Report an order. Look up an immediate one until it has ended, a missing one until it cannot arrive."""
         errors = _ccxt_errors()
         failures = looks = 0
         try:
@@ -276,7 +276,7 @@ class CcxtGateway:
         return True
 
     async def _find(self, there: _Child) -> Any:
-        """Return an order as ccxt has it; None if the exchange does not."""
+        """Return an order as ccxt has it; None if the exchange does not have it."""
         errors, dialect = _ccxt_errors(), self._dialect
         try:
             if there.venue_id:
@@ -298,7 +298,7 @@ class CcxtGateway:
             self._by_venue_id[there.venue_id] = there
 
     async def _search(self, there: _Child, most: int = 100) -> Any:
-        """Return an order from the exchange's lists; raise `OperationFailed` if they do not reach far enough."""
+        """Return an order from the exchange's lists; raise `OperationFailed` if they do not reach back far enough."""
         errors, dialect = _ccxt_errors(), self._dialect
         for method in dialect.lists:
             if dialect.list_by:
@@ -442,7 +442,7 @@ class CcxtGateway:
     # resting orders and the account
 
     async def _poll(self) -> None:
-        """Report changes of resting orders, once per `poll_seconds`."""
+        """Report changes of resting orders; look for them every `poll_seconds`."""
         while True:
             await asyncio.sleep(self.poll_seconds)
             if not self._is_up:
@@ -484,10 +484,10 @@ class CcxtGateway:
             self._sink.account(VenueAccount(at=at, open_orders=opened, balances=totals))
 
     async def _recognised(self, venue_id: str, theirs: str) -> _Child | None:
-        """Return the child that the exchange knows by an id, even if the answer to it was lost; None for others.
+        """Return the child that the exchange knows by an id, even if the answer to its order was lost; else None.
 
-        Others are orders of other people, and children of an earlier process that had ended: all that were open then
-        have been queried.
+        None stands for an order of somebody else, or for a child that ended in an earlier process: all children that
+        were open at the end of that process have been queried.
         """
         if (there := self._by_venue_id.get(venue_id)) is None and venue_id not in self._others:
             order = await self._read("fetch_order", venue_id, theirs, dict(self._dialect.parameters))
@@ -511,7 +511,7 @@ class CcxtGateway:
 
 
 def _ccxt_errors() -> Any:
-    """Return ccxt's errors; it is imported by then."""
+    """Return the module ccxt, which has the error classes; `CcxtSession` has imported it before."""
     import ccxt
 
     return ccxt

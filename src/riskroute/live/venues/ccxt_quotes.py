@@ -1,4 +1,4 @@
-"""Books and trades of an exchange, streamed by ccxt; a book is unknown from a gap or cut until the next snapshot."""
+"""Books and trades of an exchange, streamed by ccxt; after a gap or a cut, a book is unknown until a snapshot."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from riskroute.live.venues.gateway import QuoteSink
 
 
 class CcxtQuotes:
-    """A quote source of one exchange; ``also`` gets the same as the sink.
+    """A quote source of one exchange; ``also`` is a second sink, called before the sink of `connect`.
 
     ccxt orders the updates of a book, checks their sequence numbers or checksums, and raises an error if they do not
-    fit; those of Kraken, which it cannot check, are checked here. A crossed book counts as a gap too: some exchanges
-    send neither. A book that does not change is put again while
-    the connection shows signs of life: data of any symbol, or answers to pings.
+    fit; Kraken's checksums, which ccxt cannot check, are checked here. A locked or crossed book counts as a gap too,
+    since some exchanges send neither sequence numbers nor checksums. A book that does not change is put again while the
+    connection shows signs of life: data of any symbol, or answers to pings.
     """
 
-    levels = 20  # kept of each side
+    levels = 20  # kept on each side of a book
     repeat_seconds = 0.5  # between repetitions of a book that does not change
     ping_seconds = 4.0  # between pings; ccxt gives a connection up after two that are not answered
-    longest_backoff = 30.0  # seconds between attempts to subscribe
+    longest_backoff = 30.0  # longest wait in seconds between attempts to load or subscribe
 
     def __init__(
         self, session: CcxtSession, clock: Callable[[], int] = time.time_ns, also: QuoteSink | None = None
@@ -38,9 +38,9 @@ class CcxtQuotes:
         self._also = also
         self.on_loaded: Callable[[], None] = lambda: None  # called once the market table is read
         self._loaded: asyncio.Event | None = None
-        self._books: dict[str, VenueQuote] = {}  # by symbol, the newest ones; none after a gap
-        self._checksums: dict[str, int] = {}  # by symbol of the exchange, of the newest message (Kraken)
-        self._heard = 0.0  # when the last data came, by the loop's clock
+        self._books: dict[str, VenueQuote] = {}  # by symbol, the newest book; none after a gap
+        self._checksums: dict[str, int] = {}  # by symbol of the exchange, in the newest message (Kraken)
+        self._heard = 0.0  # when the last data came, by `time.monotonic`
 
     def connect(self, sink: QuoteSink) -> None:
         self._sinks = (sink,) if self._also is None else (self._also, sink)
@@ -78,7 +78,7 @@ class CcxtQuotes:
             self._repeat()
 
     def _repeat(self) -> None:
-        """Put books again that have not changed since."""
+        """Put unchanged books again while the connection shows signs of life."""
         pongs = [(client.lastPong or 0) / 1000 for client in self._ccxt.client.clients.values()]
         alive = time.time() - max(pongs, default=0) < 2 * self.ping_seconds
         if not (alive or time.monotonic() - self._heard < 2 * self.ping_seconds):
@@ -89,7 +89,7 @@ class CcxtQuotes:
                 self._put(symbol, msgspec.structs.replace(book, at=now))
 
     async def _follow(self, symbol: str, take_next: Callable[[str, str], Any]) -> None:
-        """Pass on books or trades for ever; after an error, say that the book is unknown, and subscribe again."""
+        """Pass on books or trades until closed; after an error, subscribe again. An error with books is a gap."""
         while self._loaded is None:
             await asyncio.sleep(0.01)
         await self._loaded.wait()
@@ -137,7 +137,7 @@ class CcxtQuotes:
         client.handle_order_book = noting
 
     def _checksum(self, theirs: str, book: Any) -> int:
-        """Return Kraken's checksum of a book: of the digits of the best ten levels, asks first."""
+        """Return Kraken's checksum of a book, over the digits of the best ten levels of each side, asks first."""
         about = self._ccxt.client.market(theirs)["info"]
         digits = int(about["pair_decimals"]), int(about["lot_decimals"])
         numbers = [

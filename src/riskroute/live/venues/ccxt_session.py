@@ -36,13 +36,13 @@ class Dialect(NamedTuple):
     """How an exchange takes the client's id of an order: names of the parameters to pass to ccxt.
 
     ``create`` is the parameter of a new order. An order whose own id at the exchange is not known is looked up by the
-    parameter ``look_up`` or, if that is empty, searched with the methods ``lists``, by the parameter ``list_by`` or
-    among the newest. ``prefix`` is what the exchange puts before the client's id. ``parameters`` are those of every
-    look-up.
+    parameter ``look_up`` or, if that is empty, searched with the methods ``lists``, by the parameter ``list_by`` or,
+    without it, among the newest orders. ``prefix`` is what the exchange puts before the client's id. ``parameters`` are
+    passed to every ``fetch_order``.
 
     ``horizon``: seconds after which a request can no longer reach the exchange, by the time stamp in its signature.
-    ``deadline``: seconds after which an order is refused, sent with the order. ``serial``: nonces must increase, so
-    requests are sent one by one. ``options`` are ccxt's options of the exchange.
+    ``deadline``: seconds after which an order is refused, sent with the order; 0: none. ``serial``: nonces must increase,
+    so requests are sent one by one. ``options`` are ccxt's options of the exchange.
     """
 
     create: str = "clientOrderId"
@@ -66,7 +66,7 @@ DIALECTS: Mapping[str, Dialect] = {
     "bitget": Dialect(options=_SPOT),
     "bybit": Dialect(  # `fetch_order` would send an empty id beside the client's
         look_up="",
-        lists=("fetch_open_orders",),  # by the client's id, it has recently closed orders too
+        lists=("fetch_open_orders",),  # searched by the client's id, they also list recently closed orders
         list_by="orderLinkId",
         parameters={"acknowledged": True},
         horizon=6.0,
@@ -93,7 +93,7 @@ DIALECTS: Mapping[str, Dialect] = {
 
 
 class Secrets:
-    """The keys of an account; their text and their `repr` are empty, and `redact` removes them from other texts."""
+    """The keys of an account; `repr` shows only their names, and `redact` removes them from other texts."""
 
     names = ("apiKey", "secret", "password", "uid", "privateKey", "walletAddress", "token")  # ccxt's credentials
 
@@ -114,7 +114,7 @@ class Secrets:
             setattr(exchange, name, value)
 
     def redact(self, text: str) -> str:
-        """Return a text without keys."""
+        """Replace keys in a text, and their lines, by ``***``; those shorter than 6 characters stay."""
         for secret in self._texts:
             text = text.replace(secret, "***")
         return text
@@ -124,7 +124,7 @@ def read_secrets(place: str, env: str | None, file: Path | None) -> Secrets:
     """Return keys from environment variables or a file; errors never state them.
 
     The variables are ``env`` followed by ``_APIKEY``, ``_SECRET``, ``_PASSWORD`` and so on. The file is TOML with the
-    names of `Secrets.names`, and its mode is 600.
+    names of `Secrets.names`, and only its owner may read it (mode 600 or 400).
     """
     if (env is None) == (file is None):
         raise InputError(f"keys of {place} must come from one of keys_env and keys_file")
@@ -155,9 +155,9 @@ def read_secrets(place: str, env: str | None, file: Path | None) -> Secrets:
 class CcxtSession:
     """An exchange of ccxt in a thread of its own.
 
-    ``symbols`` are the exchange's by ours; default: ``QUANTITY/CURRENCY`` of the instrument. ``url`` replaces all
-    addresses of the exchange: the original host becomes the first part of the path. ``timeout`` is in seconds, and
-    ``rate_limit`` seconds between requests; default: ccxt's for the exchange, 0: none.
+    ``symbols`` maps our symbols to the exchange's; default: ``QUANTITY/CURRENCY`` of the instrument. ``url`` replaces
+    all addresses of the exchange: the original host becomes the first part of the path. ``timeout`` is in seconds;
+    ``rate_limit`` is the number of seconds between requests (default: ccxt's for the exchange; 0: no limit).
     """
 
     def __init__(
@@ -194,7 +194,7 @@ class CcxtSession:
     # the thread
 
     def start(self) -> None:
-        """Start the thread; does nothing if it runs."""
+        """Start the thread unless it runs."""
         if self._thread is None:
             self._loop = asyncio.new_event_loop()
             self._thread = threading.Thread(target=self._run, name=f"riskroute {self.place}", daemon=True)
@@ -215,7 +215,7 @@ class CcxtSession:
             self._loop.call_soon_threadsafe(self.spawn_here, make, *arguments)
 
     def spawn_here(self, make: Callable[..., Coroutine[Any, Any, Any]], *arguments: Any) -> None:
-        """`spawn`, called in the thread itself."""
+        """Run a coroutine like `spawn`; call this in the thread itself."""
         assert self._loop is not None
         task = self._loop.create_task(self._guarded(make, *arguments))
         self._tasks.add(task)
@@ -229,7 +229,7 @@ class CcxtSession:
             LOGGER.error("venue %s: %s", self.place, self.told(error))  # noqa: TRY400
 
     def _on_error(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """Log an error in ccxt's own callbacks, without a traceback too."""
+        """Log an error in ccxt's own callbacks, also without a traceback."""
         error = context.get("exception") or RuntimeError(context["message"])
         LOGGER.warning("venue %s: %s", self.place, self.told(error))
 
@@ -311,7 +311,7 @@ def _redirected(urls: Any, url: str) -> Any:
 
 
 def exact_number(value: Any) -> Decimal:
-    """Return a number of ccxt as a decimal, by its shortest text.
+    """Return a number of ccxt as a decimal, by its shortest text; 0 for None.
 
     Examples
     --------
@@ -322,7 +322,7 @@ def exact_number(value: Any) -> Decimal:
 
 
 def market_terms(market: Any, mode: int, instrument: Instrument, dialect: Dialect) -> VenueTerms:
-    """Return the terms of a symbol from the market table; raise `InputError` if the instrument cannot be traded so."""
+    """Return the terms of a symbol from the market table; raise `InputError` if the instrument does not fit them."""
     if market is None:
         raise InputError("expected a symbol of the exchange; state its name in symbols")
     if not market.get("spot") or market.get("active") is False:
@@ -357,5 +357,5 @@ def market_terms(market: Any, mode: int, instrument: Instrument, dialect: Dialec
 
 
 def whole_units(quantity: Any, instrument: Instrument) -> int:
-    """Return a natural quantity of ccxt in units; it is a whole number of them but for the rounding of floats."""
+    """Return a natural quantity of ccxt in units, rounded to a whole number, since ccxt's floats are inexact."""
     return round(Fraction(exact_number(quantity)) / Fraction(instrument.unit))

@@ -21,12 +21,12 @@ _Seconds = Annotated[float, msgspec.Meta(gt=0, le=600)]
 class CcxtOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The ``options`` of a venue of this kind.
 
-    ``exchange`` is its name in ccxt. ``symbols`` are the exchange's by ours; default: ``QUANTITY/CURRENCY`` of the
-    instrument. Without ``trade``, orders are simulated on the streamed books, and arrive after ``paper_ms``. With
+    ``exchange`` is its name in ccxt. ``symbols`` maps our symbols to the exchange's; default: ``QUANTITY/CURRENCY`` of
+    the instrument. Without ``trade``, orders are simulated on the streamed books, and arrive after ``paper_ms``. With
     ``trade``, keys come from the variables ``keys_env`` followed by _APIKEY, _SECRET and so on, or from ``keys_file``,
-    a TOML file of mode 600. ``url`` replaces the addresses of the exchange. ``timeout_seconds`` are those of a request,
-    ``request_seconds`` the time between requests (default: ccxt's), ``poll_seconds`` that between looks at resting
-    orders.
+    a TOML file of mode 600. ``url`` replaces the addresses of the exchange. ``timeout_seconds`` is the time limit of a
+    request, ``request_seconds`` the time between requests (default: ccxt's), ``poll_seconds`` the time between looks at
+    resting orders.
     """
 
     exchange: str

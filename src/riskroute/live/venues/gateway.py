@@ -1,8 +1,8 @@
 """The interfaces of venues: child orders go out, execution reports come back at any time; books and trades come in.
 
 A gateway is one venue or pool. No call of it waits for the venue, and its sink never waits or raises, so that neither
-side can stall the other. Children and reports have quantities in units, prices in 1e-9 and fees as amounts;
-`riskroute.live.state.orders` converts them for the instrument of a symbol.
+side can stall the other. Children and reports have quantities in units, prices in 1e-9 and fees as amounts
+(`riskroute.live.state.amounts`).
 
 A package adds a kind of venue by an entry point in the group ``riskroute.venues``: a function that gets a `VenueSetup`
 and returns a `VenueLink`. The configuration names it, as in ``kind = "mine"``.
@@ -27,12 +27,13 @@ from riskroute.live.state.quotes import MarketTrade, VenueQuote
 
 
 class VenueTerms(Record, frozen=True):
-    """What one place accepts in one symbol, as exact natural numbers; never finer than the instrument's.
+    """Order sizes and prices that one place accepts in one symbol, as decimal numbers.
 
-    ``ioc``: ``emulated`` if the gateway sends a day order and cancels it at once. ``idempotent``: the venue itself
-    refuses a second order with the same client id, for ever, so that an order may be sent again. ``horizon``: seconds
-    after which a request can no longer arrive. ``base`` and ``quote`` are the names, in the venue's balances, of the
-    counted thing and of the money; empty if it has no balances.
+    ``tick`` and ``lot`` are never finer than those of the instrument. ``ioc``: ``emulated`` if the gateway sends a
+    day order and cancels it at once. ``idempotent``: the venue itself permanently refuses a second order with the same
+    client id, so that an order may be sent again. ``horizon``: seconds after which a request can no longer arrive.
+    ``base`` and ``quote`` are the names, in the venue's balances, of the traded asset and of the money; empty if the
+    venue has no balances.
     """
 
     tick: Decimal
@@ -47,17 +48,17 @@ class VenueTerms(Record, frozen=True):
 
 
 def instrument_venue_terms(instrument: Instrument, **more: Any) -> VenueTerms:
-    """Return the terms of a place that accepts whatever the instrument allows; ``more`` are other fields."""
+    """Return the terms of a place that accepts whatever the instrument allows; ``more`` sets or overrides fields."""
     given: dict[str, Any] = {"tick": instrument.tick, "lot": instrument.lot or instrument.unit}
     given |= {"minimum_quantity": instrument.minimum_quantity, "minimum_notional": instrument.minimum_notional}
     return VenueTerms(**(given | more))
 
 
 class OpenOrder(Record, frozen=True):
-    """An order that is open at a venue: the client's id as the venue has it, and the venue's own.
+    """An order that is open at a venue, with the client's id as the venue has it and the venue's own id.
 
     The client's id of our orders is the `wire_id` of the child, even at a venue that is sent longer ids. ``leaves`` is
-    in units; None if the venue does not say it.
+    in units; None if the venue does not state it.
     """
 
     wire_id: str
@@ -68,9 +69,9 @@ class OpenOrder(Record, frozen=True):
 
 
 class VenueAccount(Record, frozen=True):
-    """A venue's own record of us; fills that it includes are reported before it.
+    """Our open orders and balances as a venue states them; fills that they include are reported first.
 
-    ``balances`` are totals by currency, those held by open orders included; None at a venue that has none.
+    ``balances`` are totals by currency, including amounts held by open orders; None at a venue without balances.
     """
 
     at: int
@@ -85,7 +86,7 @@ class GatewaySink(Protocol):
         """Book reports; pass those that arrive together in one call.
 
         ``child`` of a report is the id of the child or its `wire_id`, which also leads back to children of an earlier
-        process. Any other id is that of a foreign order, which somebody else sent to the same account.
+        process. Any other id belongs to an order that somebody else sent to the same account.
         """
 
     def up(self) -> None:
@@ -101,13 +102,13 @@ class GatewaySink(Protocol):
 class Gateway(Protocol):
     """One venue or pool; no call waits for it.
 
-    Gateways with the same ``session`` share a connection and its limit of orders per second; default: the place.
+    Gateways with the same ``session`` share a connection and its limit of orders per second.
     """
 
     session: str
 
     def connect(self, sink: GatewaySink) -> None:
-        """Begin, and call ``sink.up`` as soon as orders can be sent; reports missed since are sent again."""
+        """Connect, and call ``sink.up`` as soon as orders can be sent; reconnect after every lost connection."""
 
     def terms(self, symbol: str) -> VenueTerms | None:
         """Return the terms of a symbol, None if it is not traded here; may be called before `connect`."""
@@ -151,7 +152,7 @@ class QuoteSource(Protocol):
     """Books and trades of one or more places."""
 
     def connect(self, sink: QuoteSink) -> None:
-        """Begin."""
+        """Connect; pass books, trades and gaps to the sink."""
 
     def subscribe(self, symbols: Sequence[str]) -> None:
         """Send the books of these symbols from now on."""
@@ -161,7 +162,7 @@ class QuoteSource(Protocol):
 
 
 class VenueLink(NamedTuple):
-    """A gateway, and the source of its books unless they come with orders or from elsewhere."""
+    """A gateway, and the source of its books; None if books come with orders or from elsewhere."""
 
     gateway: Gateway
     source: QuoteSource | None = None
@@ -187,7 +188,7 @@ class VenueSetup(NamedTuple):
 
 @lru_cache(65_536)
 def wire_id(child: str) -> str:
-    """Return the id of a child for venues that take neither 20 characters nor hyphens: a hash of it.
+    """Return a hash of a child's id, 16 letters and digits, for venues that refuse long ids or hyphens.
 
     Examples
     --------

@@ -1,7 +1,8 @@
 """Paper trading: a simulated venue on the streamed books and trades of a real one.
 
-Immediate orders take what the book displays, once. Resting orders queue behind the displayed size: public trades at
-their price and visible cancellations shorten the queue, and later trades fill them.
+Immediate orders take what the book displays, each displayed size once. Resting orders queue behind the displayed size:
+public trades at their price and visible cancellations shorten the queue. Later trades fill them, as do trades through
+their price and opposite quotes that reach it.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _Level = tuple[int, int]
 
 
 class PaperMarket:
-    """The newest books of one venue, less what our immediate orders have taken of them."""
+    """The newest books of one venue, less what our orders have taken from them."""
 
     def __init__(
         self,
@@ -53,7 +54,7 @@ class PaperMarket:
         return [(begin, price, units) for price, units in self.take(child, child.quantity)]
 
     def take(self, child: ChildOrder, quantity: int) -> list[_Level]:
-        """Take what is displayed at a child's limit or better, and was not taken yet."""
+        """Take up to ``quantity`` units displayed at a child's limit or better and not taken yet; return levels."""
         book, sign = self.books.get(child.symbol), 1 if child.side == "buy" else -1
         if book is None:
             return []
@@ -70,7 +71,7 @@ class PaperMarket:
 
 @dataclass
 class _Queue:
-    """A resting order: units ahead of it, None until a book shows them."""
+    """A resting order with the units ahead of it in the queue, None until a book shows them."""
 
     there: Any
     price: int
@@ -114,7 +115,7 @@ class PaperVenue(JournalledVenue):
                         self._fill(one.there, one.price, units)  # the other side has come to our price
 
     def on_gap(self, symbol: str | None) -> None:
-        """Forget books; queues are known again with the next one."""
+        """Forget the book of a symbol, or all books if None; queues are unknown until the next book."""
         for name in [symbol] if symbol is not None else list(self.market.books):
             self.market.books.pop(name, None)
         for one in self._queues.values():
@@ -162,7 +163,7 @@ class PaperGateway(ServedSimulatedVenue):
         self.start()
 
     def ready(self) -> None:
-        """Take orders: the market table is read."""
+        """Connect the venue, once the market table is read."""
         self.call(lambda: self.venue.connect(self._sink))
 
     def put(self, symbol: str, quotes: Sequence[VenueQuote], trades: Sequence[MarketTrade] | None = None) -> None:

@@ -51,7 +51,7 @@ class _Market(Protocol):
         """Return the instrument of a symbol."""
 
     def trades(self, child: ChildOrder, begin: int, end: int) -> list[_Trade]:
-        """Return the trades of a child between ``begin`` and ``end``, which are equal for an immediate one."""
+        """Return the trades of a child between ``begin`` and ``end``, which are equal for an immediate child."""
 
     def fee(self, child: ChildOrder, fills: Sequence[tuple[int, int]]) -> int:
         """Return the fee of a child with fills of price and units, as an amount."""
@@ -60,9 +60,10 @@ class _Market(Protocol):
 class SimulatedVenueMarket:
     """A market on given books: takers walk them, pools have hidden sizes, resting orders trade at random times.
 
-    The trades of a child depend on its id and the seed alone. Nothing trades in a symbol without books. ``hidden`` are
-    the mean hidden quantities of pools, ``fill_seconds`` is the mean time between trades with a resting order, ``fees``
-    returns the fees of an instrument at a place; default: none. ``instruments`` are known by symbol; default: shares.
+    Given the books, the trades of a child depend on the child and the seed alone. Nothing trades in a symbol without
+    books. ``hidden`` are the mean hidden quantities of pools, ``fill_seconds`` is the mean time between trades with a
+    resting order, ``fees`` returns the fees of an instrument at a place; default: none. ``instruments`` maps symbols to
+    instruments; a missing symbol is traded in shares.
     """
 
     def __init__(
@@ -123,7 +124,7 @@ class Faults:
     """Probabilities of faults.
 
     ``reject``: a child is rejected. ``partial``: a fill is split in two. ``duplicate``: a report is sent twice.
-    ``disorder``: a report is delayed, and others overtake it. ``silence``: a report is lost until a query.
+    ``disorder``: a report is delayed, and others may overtake it. ``silence``: a report is lost until a query.
     ``lost``: a child never arrives.
     """
 
@@ -374,8 +375,8 @@ class _Line(msgspec.Struct, omit_defaults=True):
 class JournalledVenue(SimulatedVenue):
     """A simulated venue that journals its actions before it reports them, and recovers from the journal.
 
-    It reads the journal, or creates it, when an engine connects for the first time. The journal is written anew,
-    without the children that are forgotten, whenever there are ``most_ended`` of them.
+    It reads the journal, or creates it, when an engine connects for the first time. With twice
+    ``most_ended`` children, it forgets all ended children but the newest ``most_ended`` and writes the journal anew.
     """
 
     most_ended = 20_000  # ended children kept for queries, which come long before as many others end
@@ -424,7 +425,7 @@ class JournalledVenue(SimulatedVenue):
         del self.arrivals[: -self.most_ended]
 
     def _write_anew(self) -> None:
-        """Replace the journal by one of the children that are not forgotten."""
+        """Replace the journal by a new one of the children that are not forgotten."""
         new = self.path.with_name(f"{self.path.name}-new")
         new.unlink(missing_ok=True)
         journal, encode = self._opened(new), msgspec.json.Encoder().encode_lines
@@ -463,7 +464,7 @@ class JournalledVenue(SimulatedVenue):
                 self._schedule(there, now, now if child.immediate else max(child.until, now))
 
     def _recall(self, line: bytes, decoder: msgspec.json.Decoder[_Line]) -> None:
-        """Restore the state and report of a line of the journal."""
+        """Restore the state of a child and its report from a line of the journal."""
         try:
             one = decoder.decode(line)
         except msgspec.MsgspecError:
