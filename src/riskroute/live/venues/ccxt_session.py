@@ -41,8 +41,8 @@ class Dialect(NamedTuple):
     passed to every ``fetch_order``.
 
     ``horizon``: seconds after which a request can no longer reach the exchange, by the time stamp in its signature.
-    ``deadline``: seconds after which an order is refused, sent with the order; 0: none. ``serial``: nonces must increase,
-    so requests are sent one by one. ``options`` are ccxt's options of the exchange.
+    ``deadline``: seconds after which an order is refused, sent with the order; 0: none. ``serial``: nonces must
+    increase, so requests are sent one by one. ``options`` are ccxt's options of the exchange.
     """
 
     create: str = "clientOrderId"
