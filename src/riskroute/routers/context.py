@@ -75,7 +75,7 @@ class ContextBooks:
         ``(V, 2)``, fees per quantity of 1 in price terms (money over the multiplier) and as a fraction of the price;
         rebates are negative.
     ages : Integers
-        ``(V,)``, nanoseconds since each book last changed.
+        ``(V,)``, nanoseconds since each book last changed; negative for a venue without a book.
     fee_limits : Matrix
         ``(V, 4)``, the least and the largest fee of a taking order, then of a resting order, in price times units;
         default: no limits. Routers may ignore them; printed and booked costs include them.
@@ -187,7 +187,7 @@ class Context:
     side : str
         ``buy`` or ``sell``.
     shares, lot : int
-        Order size, and the lot size of child orders.
+        Order size, and the lot size of child orders, in units of the instrument.
     books : ContextBooks
         Displayed books as of the decision.
     pools : tuple[ContextPool, ...]
@@ -261,7 +261,7 @@ class Context:
 
     @property
     def value_price(self) -> float:
-        """Price at which the order is valued for costs in basis points: the size of the mid, at least a tick."""
+        """Price at which the order is valued for costs in basis points: the absolute mid, at least a tick."""
         return max(abs(self.mid), self.tick)
 
     @cached
@@ -357,11 +357,11 @@ def read_context(books: Mapping[str, Any], **order: Any) -> Context:
         ``venues`` by name, each with ``bids`` and ``asks`` as lists of [price, size], best first, and the fees
         ``taker`` and ``maker``, such as ``"10 bps"`` or ``"0.0030 per share"`` (see `riskroute.routing.fees`);
         ``pools`` by name, each with a ``fee`` per quantity of 1; the ``instrument`` with its fields by name, or
-        ``symbol``, ``tick`` and ``protection``. May hold the order's fields too. Default of the instrument's unit and
+        ``symbol``, ``tick`` and ``protection``; and fields of the order. Default of the instrument's unit and
         tick: the largest powers of ten, at most 1 and 0.01, that divide all sizes and all prices. Fractional sizes are
         not shares: quantity and currency are then named after a symbol such as BTCUSDT, or as unknown.
     **order : Any
-        Fields of `Context` that describe the order, its ``quantity`` (or ``shares``) and ``lot`` as natural numbers;
+        Fields of `Context` that describe the order, its ``quantity`` (or ``shares``) and ``lot`` as natural quantities;
         they override those in ``books``.
     """
     known = ("venues", "pools", "features", "instrument", *_INSTRUMENT_FIELDS, *_ORDER_FIELDS)
@@ -420,7 +420,7 @@ def _instrument(values: dict[str, Any], read: list[dict[str, Any]], quantity: An
     fields.setdefault("unit", instrument_step([*levels[:, 1], *wanted]))
     fields.setdefault("tick", min(instrument_step(levels[:, 0]), Instrument.tick))
     found = instrument_from_plain(fields.pop("symbol", ""), fields)
-    return found if named else named_after_symbol(found)  # fractions are not of shares
+    return found if named else named_after_symbol(found)  # fractional sizes are not shares
 
 
 def _books(venues: tuple[str, ...], read: list[dict[str, Any]], instrument: Instrument) -> ContextBooks:

@@ -104,7 +104,7 @@ class Execution:
     # children to send
 
     def pings(self) -> list[ExecutionChild]:
-        """Return the pings to send now: one, if pools are pinged in turn, otherwise all."""
+        """Return the pings to send now: all or, if pools are pinged in turn, the next one once no ping is open."""
         plan = self.plan
         if not plan.in_turn:
             return [ExecutionChild("dark", pool, n) for pool, n in plan.dark.items() if n and pool not in self._tried]

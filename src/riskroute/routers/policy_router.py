@@ -46,7 +46,7 @@ class PolicyRouter(Router):
     policy : str
         Name of the policy.
     risk : RiskProfile
-        Risk profile, its name, or kappa: the risk tolerance is ``1 / kappa``. Policies cannot cap the tail.
+        Risk profile, its name, or kappa: the risk tolerance is ``1 / kappa``, at most 1e6. The tail is not capped.
     units : int
         Number of equal units per order.
     rounds : int

@@ -54,7 +54,7 @@ class PublicData:
 
     @staticmethod
     def outcome_sizes(shares: int, lot: int) -> list[int]:
-        """Return the sizes that ``outcomes`` cover: 1, 2, 4 .. lots, up to the order size."""
+        """Return the sizes that ``outcomes`` cover: 1, 2, 4 .. lots up to the order size, or only it if below a lot."""
         sizes, size = [], lot
         while size <= shares:
             sizes.append(size)

@@ -149,7 +149,7 @@ def file_router(name: str, source: str | None = None) -> type[Router]:
 
 
 def make_file_router(name: str, parameters: Mapping[str, Any], source: str | None = None) -> Router:
-    """Make a user-defined router; any exception of its code becomes an `InputError` that names file and class."""
+    """Make a user-defined router; any exception but a `RiskrouteError` becomes an `InputError` with file and class."""
     try:
         return _made(name, file_router(name, source), parameters)
     except RiskrouteError:

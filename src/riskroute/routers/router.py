@@ -35,7 +35,7 @@ class RouterBelief(NamedTuple):
     what: str  # the estimated quantity
     mean: float  # posterior mean
     deviation: float | None  # posterior standard deviation; None if the router does not estimate it
-    unit: str  # of mean and deviation: bp, $/share or probability
+    unit: str  # unit of mean and deviation: bp, $/share or probability
     seen: float | None = None  # number of observations; None if they are not counted
     symbol: str = ""  # symbol the estimate is for; empty: all symbols
 
@@ -87,7 +87,7 @@ class Router(ABC):
 
     @abstractmethod
     def decide(self, context: Context) -> Plan:
-        """Return the plan for an order."""
+        """Return the plan for an order; if it raises an error, the order counts as not routed."""
 
     def greedy(self, context: Context) -> Plan | None:
         """Return the greedy plan of a router that explores; None if the router always sends it.
@@ -113,7 +113,7 @@ class Router(ABC):
         """Learn from public market data; called for routers with feedback F3."""
 
     def route(self, context: Context) -> Plan:
-        """Return a plan for a new order."""
+        """Return a plan for a new order; raise `StateError` if it is in flight or among the completed orders kept."""
         instance_of("context", context, Context, "a Context")
         self._refuse_known(context.order)
         plan = self.decide(context)
@@ -135,7 +135,7 @@ class Router(ABC):
         """Do expensive work now, between learning and the next decision."""
 
     def follow(self, context: Context, plan: Plan) -> None:
-        """Register an order with a plan made elsewhere, to learn from its reports."""
+        """Register an order with a plan made elsewhere, to learn from its reports; errors are those of `route`."""
         instance_of("context", context, Context, "a Context")
         instance_of("plan", plan, Plan, "a Plan")
         self._refuse_known(context.order)
@@ -143,7 +143,7 @@ class Router(ABC):
         self._under_way[context.order] = []
 
     def abandon(self, order: str) -> None:
-        """Drop an order in flight; later reports of it are ignored."""
+        """Drop an order, and ignore its later reports; raise `StateError` if it is not in flight."""
         if order not in self._under_way:
             raise StateError(f"order {order!r} is not in flight")
         del self._under_way[order]
@@ -156,7 +156,7 @@ class Router(ABC):
             self._close(order)
 
     def learn(self, report: Report) -> None:
-        """Learn from a report; children reported before and completed orders are ignored."""
+        """Learn from new children; ignore reports of completed orders, raise `StateError` if the order is unknown."""
         instance_of("report", report, Report, "a Report")
         known = self._under_way.get(report.order)
         if known is None:
@@ -206,7 +206,7 @@ class Router(ABC):
 
     @classmethod
     def restore(cls, state: Any) -> Self:
-        """Rebuild a router from a saved state."""
+        """Rebuild a router from a saved state; raise `StateError` if it is not a valid state of this class."""
         if not isinstance(state, dict):
             raise StateError(f"state must be a dictionary that state() returned, was {described(state)}")
         for key, expected in (("version", _STATE_VERSION), ("router", cls.name)):

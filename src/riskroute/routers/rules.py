@@ -258,8 +258,8 @@ class DarkFirstRule(Router):
 class DarkFirstPostRule(DarkFirstRule):
     """Ping dark pools first, post the remainder at the quickest queue, sweep at the horizon.
 
-    The quickest queue has the smallest expected delay: shares displayed at the venue's best price over the shares per
-    second that trade there (``outflow NAME`` of the context, if known).
+    The quickest queue has the smallest expected delay: shares displayed at the market's best own-side price over the
+    shares per second that trade there (``outflow NAME`` of the context; default: 1).
     """
 
     name: ClassVar[str] = "dark-first+post+sweep"
@@ -299,6 +299,7 @@ class DelayRule(Router):
 
     The expected delay of a venue is the shares displayed at its best own-side price over the shares per second that
     trade there (``outflow NAME`` of the context; default: 1). Only venues at the market's best price are considered.
+    With a horizon of 0 it sweeps.
 
     Parameters
     ----------
@@ -423,7 +424,7 @@ class StaticSplitRule(Router):
     dark : Mapping[str, float]
         Weights of pools.
     rest : str
-        Venue for the shares that pools return; default: sweep them.
+        Venue for returned shares; default, or if the context has no such venue: sweep them.
 
     Examples
     --------
@@ -479,7 +480,7 @@ class StaticSweepRule(Router):
     Parameters
     ----------
     pools : Sequence[str]
-        Pools to ping first, in this order, with all shares that neither rest nor are posted.
+        Pools to ping first, in this order, if they save against the sweep, with all shares not rested or posted.
     rest : float
         Fraction rested until the horizon, split equally among the pools that save against the sweep.
     post : float

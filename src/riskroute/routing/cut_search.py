@@ -49,7 +49,7 @@ class CutLattice:
         return rows if count == 0 or _traverse(*arguments, rows, limit, visits) == count else None
 
     def count(self, visits: int = 300_000_000) -> int | None:
-        """Return the exact number of vectors; None if that takes more than ``visits`` steps.
+        """Return the exact number of vectors; None above ``visits`` steps, or if the lattice has 2^63 vectors or more.
 
         The search visits only the boundary of the set. With few slots it counts sets that are far too large to list.
         """

@@ -64,8 +64,8 @@ class FeeRate:
     amount : Decimal
         Fee per quantity of 1; a rebate is negative.
     unit : str
-        Quantity of 1 for which the amount is charged, such as ``share`` or ``BTC``. Empty: the amount was a bare
-        number, which only instruments counted in shares accept unless it is 0.
+        Quantity of 1 for which the amount is charged, such as ``share`` or ``BTC``. Empty if the amount is a bare
+        number: it must then be 0, or the instrument must be counted in shares.
     bps : Decimal
         Basis points of price times quantity times multiplier.
     minimum, maximum : Decimal, optional
@@ -313,7 +313,7 @@ class Fee:
 
 def fee_rate(row: Floats, limits: Floats, instrument: Instrument) -> FeeRate:
     """Return the fee whose `FeeRate.row` and `FeeRate.limits` are given, exactly, in the quote currency if known."""
-    currency = "" if " " in instrument.currency else instrument.currency  # of a fee: one word
+    currency = "" if " " in instrument.currency else instrument.currency  # a fee's currency is a single word
     amount, fraction = (Decimal(repr(float(one))) for one in row)
     value = instrument.unit * instrument.multiplier
     rate = FeeRate(amount * instrument.multiplier, _one(instrument.quantity), fraction / _BPS)

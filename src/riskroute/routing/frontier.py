@@ -52,10 +52,11 @@ def risk_frontier(problem: Problem, *, at: Sequence[float] = (), most: int = 100
 
 
 def trace_frontier(best: Best, *, at: Sequence[float] = (), most: int = 100) -> list[_FrontierPoint]:
-    """Return all splits that are best at some risk tolerance; call ``best`` only where two known splits tie.
+    """Return all splits that are best at some risk tolerance, found by few calls of ``best``.
 
-    A third split that beats both at the tie lies between them in mean and variance. Without one, the best split changes
-    exactly at the tie. The search stops at ``most`` splits, and fills the widest gaps in mean and variance first. The
+    It is called at 0, at infinity, at the tolerances ``at``, and where two known splits tie. A third split that beats
+    both at the tie lies between them in mean and variance. Without one, the best split changes exactly at the tie. The
+    search stops at ``most`` splits, and fills the widest gaps in mean and variance first. The
     best splits at the tolerances ``at``, and the ends of the ranges where they are best, are found even beyond
     ``most`` splits.
     """

@@ -1,7 +1,7 @@
 """Bounded vectors of whole numbers with a fixed sum: exact counts, ranks, uniform draws and action sets.
 
-``ways[k][n]`` is the number of ways in which slots ``k, k + 1 ..`` can take ``n`` units. It is kept as running sums of
-Python integers, which do not overflow: there are about 1e40 ways to split 1,000 shares over 20 slots.
+The numbers of ways in which slots ``k, k + 1 ..`` can take ``n`` units are kept as running sums of Python integers,
+which do not overflow: there are about 1e40 ways to split 1,000 shares over 20 slots.
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ class LatticeSet(ActionSet):
 
     @property
     def largest_amounts(self) -> Integers:
-        """Largest number of shares in each slot, ``(slots,)``."""
+        """Upper bound on the shares in each slot, ``(slots,)``."""
         return np.asarray(np.minimum(self.lattice.highs, self.lattice.units) * self.lot)
 
     def listed_rows(self, allocations: ActionBatch) -> SplitList:

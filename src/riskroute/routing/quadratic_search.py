@@ -8,7 +8,7 @@ Minimise ``a' S a + linear' a + sum_k tables[k, a_k]`` over whole numbers ``0 <=
    semi-definite by adding ``s`` to its diagonal; the added cost ``s a_k^2`` is at most its chord on ``[0, cap_k]``,
    which is subtracted. The relaxed minimum less its duality gap is a lower bound on the cost of every split.
 2. Round the relaxed solution by largest remainders, and improve it by moving single units between pairs of slots.
-3. If the cost is more than 0.1 % above the bound, or the problem is not convex, repeat from seven other splits.
+3. If the cost is more than 0.1 % above the bound, or the problem is not convex, improve seven other splits too.
 
 References
 ----------
@@ -232,7 +232,7 @@ def _snapped(value: float) -> float:
 
 @njit(cache=True)
 def _duality_gap(slope: Vector, hull: Matrix, most: Units, split: Vector, units: int) -> float:
-    """Return the Frank-Wolfe gap: the saving of the cheapest split under costs linearised at ``split``."""
+    """Return the Frank-Wolfe gap: the saving of the cheapest split if the quadratic form is linearised at ``split``."""
     m = len(split)
     taken = np.zeros(m, dtype=np.int64)
     gap = 0.0

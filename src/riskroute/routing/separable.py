@@ -163,7 +163,7 @@ def _convolve_two(
 
 
 def two_best_of_tables(tables: list[Vector], units: int) -> tuple[Units, Units | None]:
-    """Return the units with the largest sum of table entries, and the second-best; None if only one is feasible."""
+    """Return the units with the largest sum of table entries, and those with the second-largest, None if infeasible."""
     best = np.full(units + 1, -np.inf)
     last = tables[-1][: units + 1]
     best[: len(last)] = last
@@ -303,7 +303,7 @@ class SeparableScores:
     scale: float
 
     def best_each(self, coefs: Floats) -> Integers:
-        """Return the split (n, m), in shares, that minimises each score (n, 2 m); ties go to the smallest in order."""
+        """Return the split (n, m), in shares, that minimises each score (n, 2 m); ties go to the first in order."""
         slots, fewest, most = len(self.lows), int(self.lows.sum()), int(self.highs.sum())
         if not fewest <= self.units <= most:
             raise InputError(f"expected bounds that admit {self.units} units in total, got {fewest} to {most}")

@@ -1,9 +1,9 @@
 """Survivors of elimination: the allocations that pass a growing list of separable constraints, and designs over them.
 
-Each constraint is a *cut* of the *root*, the set of all allocations. Up to a million survivors are listed exactly.
-Larger sets stay implicit. Membership is then a test, and a search under Lagrange multipliers on the cuts approximates
-the best allocation. Draws are states of a random walk that moves units between two slots; its stationary distribution
-is uniform.
+Each constraint is a *cut* of the *root*, the set of all allocations. Up to a million survivors, or fewer with more than
+20 slots, are listed exactly. Larger sets stay implicit. Membership is then a test, and a search under Lagrange
+multipliers on the cuts approximates the best allocation. Draws are states of a random walk that moves units between two
+slots; its stationary distribution is uniform.
 
 Survivors have no symmetry, so a search finds the candidates of a design: uniform draws, the members farthest along
 many directions, and hill climbs of the leverage. The bound on the leverage does not rely on the search. It is the

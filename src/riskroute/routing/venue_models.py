@@ -78,7 +78,7 @@ class VenueModel:
                 object.__setattr__(self, field, (float(pair[0]), float(pair[1])))
 
     def mean_of(self, shares: float) -> float:
-        """Expected profit from ``shares``."""
+        """Return the expected profit from ``shares``."""
         shares = valid_magnitude("shares", shares, smallest=0)
         return self.mean[0] * shares + self.mean[1] * shares**2
 
@@ -99,7 +99,7 @@ class VenueModel:
         return dataclasses.replace(self, variance=(0.0, max(self.variance_of(shares), 0.0) / shares**2))
 
     def variance_of(self, shares: float) -> float:
-        """Variance of the profit from ``shares``; may be negative outside the fitted range."""
+        """Return the variance of the profit from ``shares``; may be negative outside the fitted range."""
         shares = valid_magnitude("shares", shares, smallest=0)
         return self.variance[0] * shares + self.variance[1] * shares**2
 

@@ -643,7 +643,8 @@ class NonlinearVariance(Environment):
     problem : Problem
         Problem with a positive base variance.
     power : float
-        Exponent, above 0; values above 1 move variances away from the base variance, values below 1 towards it.
+        Exponent, above 0 and up to 10; values above 1 move variances away from the base variance, values below 1
+        towards it.
     """
 
     kind: ClassVar[str] = "BentVariance"

@@ -166,7 +166,7 @@ class Exchange:
         They are measured against the arrival mid, without market impact and without minimum and maximum fees, and shown
         to routers of feedback class F3. ``take`` is the profit of taking shares at a venue after the latency. ``limit``
         is the profit of posting shares there until the horizon and then sweeping the remainder; it is missing without a
-        queue or horizon.
+        queue, with a horizon up to the latency, or where no order can join the queue.
         """
         sizes = PublicData.outcome_sizes(context.shares, context.lot)
         now = context.time + int(self.latency.lit * SECOND)

@@ -2,7 +2,7 @@
 
 Children meet the books as of their arrival, a latency after they are sent; pings of dark pools are answered a dark
 latency later. No snapshot is used before its time. Shares beyond the depth at the deadline are charged an estimated
-price and reported as such. Orders have no other market impact.
+price and marked as estimated. Orders affect the market only by the shares they take and by information leakage.
 
 Hidden liquidity is not recorded. Beyond the displayed size at a price, an order gets at most the hidden shares that
 trade there within the next second; shares hidden inside the spread are ignored.
@@ -136,7 +136,7 @@ class _SimulatedOrder:
         """Return the displayed levels at a time, without shares that we took or that a leak caused to be cancelled."""
         prices, sizes, self.rows = self.exchange.side(self.number, self.sign, time)
         remove_own(prices, sizes, self.own, self.rows, time)
-        # After a leak, the best price is cancelled for a second.
+        # After a leak, the shares at the best price of all venues are cancelled for a second.
         if any(0 < time - leak <= SECOND for leak in self.leaks):
             signed = np.where(sizes >= 1, self.sign * prices, np.inf)
             sizes[signed == signed.min()] = 0.0

@@ -32,8 +32,8 @@ from riskroute.simulation.dark_market import LEAK, DarkMarket, DarkMarketMoments
 from riskroute.simulation.exchange import Exchange, ExchangeExecution, ExchangeLatency
 from riskroute.simulation.execute_plan import execute_plan
 
-# Seconds after which a venue's book is stale, with and without events: a feed of all events is silent only when nothing
-# happens, while a feed of best prices may miss changes.
+# Seconds after which a venue's book is stale, by whether the day has a queue, thus all events: a feed of all events is
+# silent only when nothing happens, while a feed of best prices may miss changes.
 STALE = {True: 60.0, False: 5.0}
 
 
@@ -114,7 +114,7 @@ class PlayableDay:
         )
 
     def _adverse_moves(self, signs: Integers, times: Stamps) -> Integers:
-        """Return 1 where the price moves against a fill within ten seconds, -1 where it moves in its favour, else 0."""
+        """Return 1 where the mid ten seconds later has moved against a fill, -1 where in its favour, else 0."""
         now, soon = self.books.mids(times), self.books.mids(times + 10 * SECOND)
         return np.nan_to_num(np.sign(-signs * (soon - now))).astype(np.int64)
 
@@ -123,8 +123,9 @@ class PlayedOrder(NamedTuple):
     """A routed order.
 
     ``number`` is its index among the orders of the day, ``foreseen`` the cost of its plan at the displayed books,
-    ``stale`` the number of venues with stale books, ``decision_us`` the decision time in microseconds. ``exploration``
-    is the cost minus the greedy plan's cost; NaN for a router that never explores. Costs are in price times units.
+    ``stale`` the number of venues without a book or with a stale one, ``decision_us`` the decision time in
+    microseconds. ``exploration`` is the cost minus the greedy plan's cost; NaN for a router that never explores. Costs
+    are in price times units.
     """
 
     number: int
@@ -141,7 +142,7 @@ class PlayedDay:
 
     day: str
     orders: list[PlayedOrder] = field(default_factory=list)
-    skipped: int = 0  # orders that arrived while a side was empty at all venues
+    skipped: int = 0  # orders that arrived while a side was empty at all venues, or at a mid of 0
 
 
 View = Callable[[int, Context], Context]  # maps an order's number and context to the context shown to the router
@@ -160,9 +161,10 @@ def play_day(
 ) -> PlayedDay:
     """Route every order of a day; the router learns from each report when it becomes known, not before.
 
-    Books older than ``stale_seconds`` (default: `STALE`) are neither shown nor executable. ``leak`` is the probability
-    of information leakage per 1,000 shares sent to a pool, ``fade`` the fraction of the displayed size withdrawn before
-    child orders arrive, at each venue with probability 1/2. ``view`` replaces the context shown to the router.
+    Books older than ``stale_seconds`` (default: `STALE` of the day) are neither shown nor executable. ``leak`` is the
+    probability of information leakage per 1,000 shares sent to a pool, ``fade`` the fraction of the displayed size
+    withdrawn before child orders arrive, at each venue with probability 1/2. ``view`` replaces the context shown to the
+    router.
     """
     stale_after = STALE[day.queue is not None] if stale_seconds is None else stale_seconds
     day = dataclasses.replace(day, books=day.books.aged(stale_after))
@@ -208,7 +210,7 @@ def play_day(
         explored = math.nan
         if isinstance(router, Clairvoyant):
             done = router.execute(exchange, number, context)
-            foreseen = done.cost  # its plan is its execution
+            foreseen = done.cost  # its plan is empty
         else:
             greedy = router.greedy(context)
             there = exchange.apart() if greedy is not None else exchange

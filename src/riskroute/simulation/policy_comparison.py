@@ -108,7 +108,7 @@ def read_compared_features(path: str | os.PathLike[str]) -> Floats:
 
 
 def _feature_matrix(file: Path, given: NDArray[Any] | polars.DataFrame) -> Floats:
-    """Return the contents of a file as a matrix; raise an error that locates the first cell that is not a number."""
+    """Return the contents of a file as a matrix; raise an error that locates the first cell without a finite number."""
     import polars
 
     if not isinstance(given, polars.DataFrame):

@@ -1,4 +1,4 @@
-"""Replay: rewards are profits of splits on recorded books, to which a prior can be fitted."""
+"""Replay: rewards are profits of splits on recorded books; `replay_belief` fits a prior to them."""
 
 from __future__ import annotations
 
@@ -195,7 +195,7 @@ class Replay(Environment):
         return self.moments(self.actions.listed().handles)
 
     def climb(self, start: Action, risk_tolerance: float | None = None) -> Action:
-        """Move shares between two slots while that lowers the mean-variance, then halve the step; return the end."""
+        """Return the local minimum of the mean-variance that moves of ever fewer shares between two slots reach."""
         actions = self.actions
         if not isinstance(actions, LatticeSet):
             raise InputError(f"local search needs an unlisted set of splits, was {actions}; call best_split instead")

@@ -2,8 +2,8 @@
 
 Index policies are played by a compiled kernel, all others plan by plan: however long a plan is, its rewards are drawn
 as one tally per entry. Any policy can be played round by round, and tests compare this with the other methods. The
-draws of a task depend only on its environment, policy and parameters, horizon, seed and run numbers, so its result is
-the same wherever and whenever it runs.
+result of a task, apart from its seconds, depends only on the inputs that `SimulationTask.describe` lists, not on the
+machine or process that runs it.
 """
 
 from __future__ import annotations
@@ -298,10 +298,10 @@ class SimulationTask:
         return played
 
     def split(self) -> list[SimulationTask]:
-        """Divide into tasks of about a second each.
+        """Divide into tasks of about a second each, or of one run if a run takes longer.
 
         The number of runs per task depends neither on the machine nor on the total number of runs. A task with more
-        runs therefore finds the results of a smaller one in the cache.
+        runs therefore finds all results of a smaller one in the cache, except that of an incomplete last part.
         """
         drawn_singly = not (self.environment.independent and self.environment.gaussian)
         seconds = self.policy.estimated_seconds(self.horizon, drawn_singly=drawn_singly)
@@ -424,11 +424,11 @@ def simulate(
     seed : int
         Every run of every policy has its own random stream, which no other policy or run affects.
     checkpoints : int
-        Number of recorded rounds.
+        Approximate number of recorded rounds.
     spacing : str
         Spacing of the checkpoints: ``log``, ``linear`` or ``both``.
     method : str
-        ``auto`` (compiled kernel or blocks), ``blocks`` or ``rounds``.
+        ``auto`` (compiled kernel or blocks; rounds if action sets change), ``blocks`` or ``rounds``.
     progress : Progress, optional
         Called after every run, or after every task on a backend.
     backend : Backend, optional
@@ -437,8 +437,8 @@ def simulate(
     Returns
     -------
     SimulationResult
-        After Ctrl-C the current run is finished, and all finished runs are returned with ``interrupted`` set. A second
-        Ctrl-C stops the current run too.
+        After Ctrl-C, all finished runs, or with a backend all finished tasks, are returned with ``interrupted`` set.
+        Without a backend the current run is finished first; a second Ctrl-C stops it too.
 
     Examples
     --------

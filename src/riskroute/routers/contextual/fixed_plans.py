@@ -1,8 +1,8 @@
 """Fixed plans as a safety net of the contextual router: sent instead of the model's plans where they cost less.
 
 After each order, public data and the order's own fills tell what any plan would have cost: exactly for limit orders,
-and for pools where the order was filled in part or sent at least as many shares; elsewhere the expected fill is used.
-The plan of the model and a few fixed plans are scored alike, so that errors of the score cancel. A fixed plan replaces
+and for a pool that filled the order's child in part or got at least as many shares; else the expected fill is used.
+One formula scores the model's plan and a few fixed plans, so that its errors cancel. A fixed plan replaces
 the model's while its discounted mean objective is lower by more than three standard errors.
 """
 
@@ -80,7 +80,7 @@ class FixedPlans:
 
     memory: ClassVar[float] = 0.998  # discount factor per order
     least: ClassVar[float] = 50.0  # orders before a fixed plan may replace the model's
-    errors: ClassVar[float] = 3.0  # standard errors by which it must be better
+    errors: ClassVar[float] = 3.0  # standard errors by which a fixed plan must be better
     # by fixed plan: discounted number of orders, sum and sum of squares of the model's objective less its own
     gaps: dict[str, Annotated[list[float], msgspec.Meta(min_length=3, max_length=3)]] = field(default_factory=dict)
     saved: float = 0.0  # mean saving of the model's plans against a sweep, in basis points
@@ -102,7 +102,7 @@ class FixedPlans:
         return kappa * min(max(ratio, 0.5), 4.0) / min(max(1 - 2 * kappa * more, 0.25), 2.0)
 
     def learn_forecast(self, error: float, variance: float) -> None:
-        """Learn from the error of a forecast, and from its variance, in basis points."""
+        """Learn from a forecast's error in basis points, and its variance in squared basis points."""
         self.predicted = self.memory * self.predicted + variance
         self.realised = self.memory * self.realised + error * error
         self.forecasts = self.memory * self.forecasts + 1
@@ -119,7 +119,7 @@ class FixedPlans:
         return max(leads, key=lambda name: leads[name], default=None)
 
     def learn(self, ours: float, fixed: Mapping[str, float], *, sweep: float, kappa: float) -> None:
-        """Compare the costs of the model's plan and of fixed plans; ``sweep`` is that of a sweep at arrival."""
+        """Compare the costs of the model's plan and of fixed plans; ``sweep`` is the cost of a sweep at arrival."""
 
         def objective(cost: float) -> float:
             return cost + kappa * (sweep - cost - self.saved) ** 2

@@ -34,7 +34,7 @@ from riskroute.routers.contextual.wait_or_trade import WaitOrTradeModel, interpo
 from riskroute.routers.public_data import PublicData
 
 _POSTING_FEATURES = 13  # features of a limit order, without venue effects
-_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(5)  # of a standard normal distribution
+_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(5)  # quadrature of a standard normal distribution
 _WEIGHTS /= _WEIGHTS.sum()
 _LEAST_FLOW = 1e-6  # shares added to every outflow, which is a divisor
 MOST_VENUES = 24  # maximum number of venues with an effect; further venues have none
@@ -59,7 +59,7 @@ class _PostingFeatures(NamedTuple):
 
 
 def _posting_features(context: Context, market: MarketFeatures, move: float = 0.0) -> _PostingFeatures:
-    """Return the features of a limit order at every venue; ``move`` is that of the mid, in half-spreads."""
+    """Return the features of a limit order at every venue; ``move`` is the mid's move in half-spreads."""
     books, sign, half = context.books, context.sign, market.half_spread
     own = "bid" if sign > 0 else "ask"
     prices, sizes = books.side(own)
@@ -160,8 +160,8 @@ class _PostingForecast(NamedTuple):
     """Predicted outcome of limit orders of ``n`` sizes at ``m`` venues until the horizon, in dollars."""
 
     venues: list[int]  # indices of the venues to post at
-    cost: Matrix  # (m, n), without the sweep of what does not fill
-    variance: Matrix  # (m, n), without that of the mid
+    cost: Matrix  # (m, n), without sweeping the unfilled shares
+    variance: Matrix  # (m, n), without the variance of the mid
     left: Matrix  # (m, n), expected shares that do not fill
     exposed: Matrix  # (m, n), shares exposed to the mid
     horizon: WaitOrTradeModel
@@ -200,7 +200,7 @@ class LitBelief:
         self.lenders: Sequence[LitBelief] = ()  # beliefs of other symbols, to borrow evidence from
         self.estimate = self.limit.estimate  # last fit, with borrowed evidence
         self.volatility = 0.0  # variance of the mid, squared dollars per second; 0 before the first observation
-        self.roughness = 0.0  # the same in squared half-spreads per second, comparable across symbols
+        self.roughness = 0.0  # variance of the mid, squared half-spreads per second: comparable across symbols
         self.moments, self.last, self.resets, self.settled = 0, 0, 0, 0
         self.change = RegressionResidualTest(length=200)
         # venue effects and names of outflow features, by venue list, valid for one estimate
@@ -299,7 +299,7 @@ class LitBelief:
             np.repeat(var, each, axis=0),
             rewards.ravel(),
             offset=offset.ravel(),
-            rounds=np.zeros(count * each, dtype=np.int64),  # of one order: all depend on the same prices
+            rounds=np.zeros(count * each, dtype=np.int64),  # rows of one order depend on the same prices
             pairs=pairs,
             pair_features=between,
         )
@@ -312,7 +312,7 @@ class LitBelief:
         return np.array([self.venues.index(name) if name in self.venues else -1 for name in context.books.venues])
 
     def forecast(self, context: Context, market: MarketFeatures, shares: Floats, sweep: Floats) -> _PostingForecast:
-        """Return the predicted outcome of limit orders of ``shares (n,)`` at every venue; ``sweep (n,)`` costs now."""
+        """Return predicted outcomes of limit orders of ``shares (n,)`` by venue; sweeping now costs ``sweep (n,)``."""
         books, known, half = context.books, context.features, market.half_spread
         coef = self.estimate.mean_coef
         own = "bid" if context.sign > 0 else "ask"

@@ -213,8 +213,8 @@ class _PendingOrder:
 
     ``horizon_sweep`` is the predicted cost per share of sweeping at the horizon. ``tail_class`` and ``per_bp`` belong
     to the tail guard; the class is empty without a guard. ``rested`` holds pool, shares sent, shares filled and price
-    of each child order that rested, ``pinged`` pool, shares sent and shares filled of each ping. ``plan`` is that of
-    the model.
+    of each child order that rested, ``pinged`` pool, shares sent and shares filled of each ping. ``plan`` is the
+    plan of the model, scored against fixed plans; None for a capped profile or a horizon of 0.
     """
 
     symbol: str
@@ -226,7 +226,7 @@ class _PendingOrder:
     rested: list[tuple[str, int, int, float]] = field(default_factory=list)
     pinged: list[tuple[str, int, int]] = field(default_factory=list)
     plan: Plan | None = None
-    forecast: tuple[float, float] = (0.0, 0.0)  # of the plan: cost and variance, in basis points
+    forecast: tuple[float, float] = (0.0, 0.0)  # predicted cost of ``plan`` in basis points, and its variance
 
 
 @dataclass
@@ -242,7 +242,7 @@ class ContextualGreedy(Router):
     risk : RiskProfile
         Risk profile, its name (``cautious``, ``balanced`` or ``cheapest``), or kappa: basis points charged per squared
         basis point of cost variance. A capped profile caps the expected shortfall (5 %) at that of the best simple
-        rule, on average over orders; plans with a horizon are then charged at least 0.10 to 0.15.
+        rule, on average over orders; for a horizon above 0, kappa is then at least 0.10 to 0.15.
     units : int
         Maximum number of units per order.
     lit_half_life, dark_half_life : float
@@ -428,7 +428,7 @@ class ContextualGreedy(Router):
         self._learn_posted_rule(public)
 
     def _compare_fixed_plans(self, public: PublicData, pending: _PendingOrder) -> None:
-        """Compare what the model's plan would have cost with what fixed plans would have."""
+        """Compare the costs of the model's plan and of the fixed plans, given the outcome of the order."""
         context, (_, dark) = public.context, self.symbol_beliefs(public.context.symbol)
         if pending.plan is None:
             return

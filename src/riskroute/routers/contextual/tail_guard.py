@@ -59,7 +59,7 @@ class TailGuard:
     settling: ClassVar[int] = 25  # first updates, in which the level follows the quantiles of single orders
     price: Positive = 0.3  # multiplier: dollars charged per dollar of expected shortfall
     level: float = 2.0  # basis points that 4 % of the simple rule's orders exceed
-    gap: float = 0.0  # smoothed expected shortfall of plans less that of the rule, in basis points
+    gap: float = 0.0  # smoothed expected shortfall of plans minus the rule's, in basis points
     updates: NonNegative = 0.0  # number of updates
     plans: _TailCorrection = field(default_factory=_TailCorrection)  # for the router's plans
     posted: _TailCorrection = field(default_factory=_TailCorrection)  # for the rule's limit order

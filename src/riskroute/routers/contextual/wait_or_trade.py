@@ -63,8 +63,8 @@ class WaitOrTradeModel(NamedTuple):
     """Fill model of limit orders until the horizon, and the market at the horizon; amounts in dollars per share.
 
     ``venues (V, 4)`` holds by venue the cost of a filled share, the log-odds of no fill at a move and log-ratio of 0,
-    the shares in the queue, and the expected outflow until the horizon. ``slopes (2,)`` are those of the log-odds in
-    the standardised move and in the log-ratio of queue to outflow. ``sweep`` is the expected cost of sweeping at the
+    the shares in the queue, and the expected outflow until the horizon. ``slopes (2,)`` are the slopes of the log-odds
+    in the standardised move and in the log-ratio of queue to outflow. ``sweep`` is the expected cost of sweeping at the
     horizon, ``mid_sd`` the standard deviation of the mid until then.
     """
 
@@ -87,13 +87,13 @@ class WaitOrTrade(NamedTuple):
     """Cost tables of one order, in dollars and squared dollars."""
 
     shares: Floats  # shares in 0, 1 .. U units, (U + 1,); the last unit may be smaller
-    sweep: Floats  # cost of sweeping that many shares now, (U + 1,)
-    late: Floats  # expected cost of sweeping that many shares at the horizon, (U + 1,)
-    cost: Matrix  # cost of that many shares waiting at each place, (m, U + 1), without the sweep at the horizon
-    variance: Matrix  # their own variance, (m, U + 1), without that of the mid
+    sweep: Floats  # cost of sweeping 0, 1 .. U units now, (U + 1,)
+    late: Floats  # expected cost of sweeping 0, 1 .. U units at the horizon, (U + 1,)
+    cost: Matrix  # cost of 0, 1 .. U units waiting at each place, (m, U + 1), without the sweep at the horizon
+    variance: Matrix  # variance of this cost at each place, (m, U + 1), without the variance of the mid
     left: Matrix  # expected shares left for the sweep at the horizon, (m, U + 1)
     exposed: Matrix  # shares exposed to the move of the mid until the horizon, (m, U + 1)
-    common: float  # variance of that move, squared dollars
+    common: float  # variance of the mid until the horizon, squared dollars
     pools: _PingedPools
 
     @property
@@ -128,7 +128,7 @@ class WaitOrTradeTables(NamedTuple):
     shares: Floats  # as in WaitOrTrade
     sweep: Floats
     late: Floats
-    cost: Matrix  # of limit orders, (V, U + 1)
+    cost: Matrix  # this and the next three as in WaitOrTrade, for limit orders only, (V, U + 1)
     variance: Matrix
     left: Matrix
     exposed: Matrix
@@ -173,7 +173,7 @@ def interpolate(x: float, shares: Floats, values: Floats) -> float:
 def _ping_in_turn(order: WaitOrTradeTables, fills: Matrix) -> tuple[_PingedPools, Flags]:
     """Return the joint fills of pools pinged in turn, and which pools are worth a ping.
 
-    The shares that a pool meets are all of them if the pools before were empty, else those left on average.
+    A pool is pinged with all shares if the pools before it were empty, else with the mean number left.
     """
     shares, prices, share_sweep, least = order.shares, order.prices, order.share_sweep, order.least
     width = len(shares)
@@ -330,7 +330,7 @@ def _trade_now_objectives(tables: WaitOrTrade, price: float) -> Floats:
 def _best_plan(tables: WaitOrTrade, price: float, swept: float, moved: float, rounds: int) -> tuple[Units, bool]:
     """Return the waiting units of the best plan, and whether pools are pinged with the whole order first.
 
-    The first of ``rounds`` tangents are those at ``swept`` shares left and ``moved`` shares exposed. An infimal
+    The first of ``rounds`` tangents touch at ``swept`` shares left and ``moved`` shares exposed. An infimal
     convolution gives the best allocation of every waiting total under the tangents; the total is then chosen without
     them. Pings with the whole order scale all waiting children down; for these plans a grid of totals is evaluated,
     then every total around the best.

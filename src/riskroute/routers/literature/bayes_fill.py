@@ -57,7 +57,7 @@ class _Drift(NamedTuple):
 
     mean: float
     times: float
-    shape: float  # of the inverse gamma posterior of the variance
+    shape: float  # shape of the inverse gamma posterior of the variance
     scale: float
 
     def after(self, number: float, total: float, squares: float) -> _Drift:
@@ -95,7 +95,7 @@ def _dirichlet_weights(levels: list[Floats], strength: float) -> Floats:
 class BayesFill(Router):
     """Post and take to minimise predictive cost plus a charge for predictive variance, under conjugate posteriors.
 
-    A venue's state is its spread (1, 2 or more ticks) and the imbalance of its best sizes, signed by the order's side
+    A venue's state is its spread (1, 2 or 3+ ticks) and the imbalance of its best sizes, signed by the order's side
     (below -0.3, above 0.3, between); order sizes are up to 100 shares, up to 500, or more. The filled fraction of each
     state and size has a Dirichlet posterior over six classes, shrunk towards the venue's frequencies and these towards
     the market's. Outflow rates are Gamma, moves of the mid until the horizon Normal-inverse-gamma, separately for

@@ -233,7 +233,7 @@ class ContKukanov(Router):
         return sweep_rule_plan(context, self.placement(context))
 
     def placement(self, context: Context) -> dict[str, int] | None:
-        """Return the shares to post by venue; None with too few samples or a horizon of 0."""
+        """Return the shares to post by venue; None with a horizon of 0, too few samples, or no sampled queue."""
         if context.horizon <= 0 or len(self.moments) < self.least:
             return None
         standing = {venue: queue for venue, queue in cont_kukanov_queues(context).items() if queue[0] <= self.behind}

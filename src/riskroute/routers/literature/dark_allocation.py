@@ -212,8 +212,8 @@ class KaplanMeier(DarkAllocation):
     """Allocate lots greedily by Kaplan-Meier estimates of dark pool sizes, then sweep.
 
     The model: a pool holds at least ``s`` lots with probability ``T(s)``, independently over time and pools. The
-    product-limit estimator handles the censoring. Estimates are trusted up to the largest size with enough trials; the
-    next bin is assumed to be as likely as the last trusted one, which makes the method explore.
+    product-limit estimator handles the censoring. Estimates are trusted below the first bin with too few trials;
+    this bin is assumed to be as likely as the last trusted size, which makes the method explore.
 
     Parameters
     ----------

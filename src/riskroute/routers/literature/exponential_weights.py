@@ -207,7 +207,7 @@ def _estimate_gradient(
 ) -> Floats:
     """Return an unbiased estimate of the gradient of a pool's fill, ``(units,)``; ``(units, K)`` for ``K`` pools.
 
-    Other arguments are as in `_DrawnUnits`; ``sent`` and ``filled`` are units.
+    ``floor``, ``chance`` and ``lower`` are entries of `_DrawnUnits`; ``sent`` and ``filled`` are in units.
     """
     weight = np.divide(1.0, chance, out=np.zeros(np.shape(chance)), where=np.greater(sent, floor))
     certain = np.greater_equal(filled, floor) - np.equal(filled, floor) * weight

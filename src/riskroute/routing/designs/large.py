@@ -230,7 +230,7 @@ def _filled(order: Units, full: int, even: int, highs: Units, units: int) -> Uni
 
 @njit(cache=True)
 def _climb(starts: Units, form: Matrix, scale: Vector, highs: Units, units: int) -> tuple[Units, Vector]:
-    """Climb the leverage ``f' form f`` from every start; return the ends and their leverages."""
+    """Climb the leverage ``f' form f`` from every start; return the ends and lower bounds on their leverages."""
     ends = starts.copy()
     levers = np.zeros(len(starts))
     slots = len(scale)
