@@ -1,10 +1,10 @@
 """Binance streams as JSON lines: depth updates, best prices and trades, with snapshots from its REST interface.
 
-One JSON object per line, possibly as ``data`` of a combined stream, possibly preceded by the time of receipt in
-nanoseconds. Books follow Binance's rules for a local book. An update covers the numbers ``U`` to ``u``. Spot updates
-with ``u <= lastUpdateId`` of the snapshot are dropped (futures: ``u < lastUpdateId``). The first update kept must have
-``U <= lastUpdateId + 1``, and every later one ``U <= u + 1`` with the previous ``u`` (futures: ``pu = u``). After a gap
-the book is unknown until the next snapshot.
+One JSON object per line, possibly as ``data`` of a combined stream, possibly preceded by the time of receipt (Unix
+time). Books follow Binance's rules for a local book. An update covers the numbers ``U`` to ``u``. Spot updates with
+``u <= lastUpdateId`` of the snapshot are dropped (futures: ``u < lastUpdateId``). The first update kept must have
+``U <= lastUpdateId + 1``, and every later one ``U <= u + 1`` (futures: ``pu = u``), where ``u`` belongs to the previous
+update. After a gap the book is unknown until the next snapshot.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class DepthChain:
                 self.update(update)
 
     def update(self, one: DepthUpdate) -> None:
-        """Apply an update that continues the book or the snapshot; otherwise keep it for the next snapshot."""
+        """Apply an update that continues book or snapshot, drop one they contain, keep others for the next snapshot."""
         if self.last is not None:
             if one.last <= self.last:
                 return
@@ -113,7 +113,7 @@ class DepthChain:
 
 
 class _BinanceEvent(msgspec.Struct):
-    """The fields used of depth updates, best prices, trades and snapshots; texts of numbers are read as numbers."""
+    """Used fields of depth updates, best prices, trades and snapshots; numbers may be given as text."""
 
     e: str = ""
     E: int | None = None
@@ -170,11 +170,11 @@ class BinanceStream:
         self._trades, self._ticker, self._lines = "", -1, 0
 
     def continues(self, before: BinanceStream) -> bool:
-        """Return whether books carry over from the file ``before``: the numbers of updates show gaps."""
+        """Return True: books carry over from the file ``before``, and the numbers of updates show gaps."""
         return True
 
     def parts(self, before: BinanceStream | None) -> Generator[LevelBookPart]:
-        """Yield books and trades, after those of the file ``before``; a snapshot takes the time of the next update."""
+        """Yield books and trades, continuing the file ``before``; a snapshot takes the time of the next update."""
         self.names[self.symbol] = None
         if before is not None:
             self._chain, self._trades, self._ticker = before._chain, before._trades, before._ticker
@@ -210,9 +210,9 @@ class BinanceStream:
             )
 
     def _trade(self, line: int, event: _BinanceEvent) -> None:
-        """Add a trade; single and aggregated trades are the same ones, so the kind that comes first counts."""
+        """Add a trade of the kind that comes first: single and aggregated trades report the same executions."""
         self._trades = self._trades or event.e
-        if event.e == self._trades and event.X == "MARKET":  # futures also report those of the insurance fund
+        if event.e == self._trades and event.X == "MARKET":  # futures also report trades of the insurance fund
             time = event.E if event.T is None else event.T
             self._chain.book.trade(line, time, event.p, event.q, "B" if event.m else "A")  # type: ignore[arg-type]  # sound
 
@@ -225,7 +225,7 @@ class BinanceStream:
             self._chain.book.add(line, time, bids, asks, reset=True)  # type: ignore[arg-type]  # numbers of a ticker
 
     def _first(self) -> tuple[tuple[int, _BinanceEvent] | None, tuple[int, _BinanceEvent] | None]:
-        """Return the first depth update, else the first best prices, with the times of receipt."""
+        """Return the first depth update and the first best prices before it, with times of receipt; None if absent."""
         ticker = None
         with closing(self._events()) as events:
             for _, receipt, event in events:
@@ -267,7 +267,7 @@ class BinanceStream:
         except (ValueError, RecursionError) as error:
             raise DataError(f"{where} must be a complete JSON object: {one_line_text(error)}") from error
         if isinstance(one, dict) and isinstance(one.get("data"), dict):
-            one = one["data"]  # of a combined stream
+            one = one["data"]  # the message of a combined stream
         if not isinstance(one, dict):
             raise DataError(f"{where} must be a JSON object, was {shown(one)}")
         name = one.get("e", "bookTicker" if {"B", "A"} <= set(one) else "")

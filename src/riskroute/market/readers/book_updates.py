@@ -36,8 +36,8 @@ _JSON_NAMES: dict[tuple[str, ...], type[_Source]] = {
 class BookUpdateReader:
     """Yields the best levels of every book after each message that changed them, and public trades as events.
 
-    Files of one book are read in the order of their first times, and the book carries over. They are looked up among
-    the files ``given``; ``opened`` caches the opened files for the next readers.
+    Files of one book are read in the order of their first times; the book carries over to a file that continues the
+    previous one. These files are looked up among ``given``; ``opened`` caches the opened files for the next readers.
     """
 
     name = "deltas"
@@ -46,7 +46,7 @@ class BookUpdateReader:
 
     @staticmethod
     def recognises(path: Path) -> bool:
-        """Return whether a file begins like a stream, a capture or Tardis' updates, whatever its name."""
+        """Return whether a file begins like JSON lines of books or like Tardis' updates, whatever its name."""
         with suppress(RiskrouteError):
             names = {name.strip().strip('"') for name in _first_line(path).split(",")}
             return {"is_snapshot", "side", "price", "amount"} <= names or _json_kind(path) is not None
@@ -131,7 +131,7 @@ class BookUpdateReader:
         events: polars.DataFrame | None = None,
         notes: dict[str, int] | None = None,
     ) -> ReaderPart:
-        """Return the snapshots and events; gaps wait for the next snapshots."""
+        """Return a part with the snapshots and events; gaps are counted with the next snapshots."""
         if frame is None:
             empty = polars.DataFrame(schema=snapshot_schema(self.depth, fractional=True))
             return ReaderPart(venue, symbol, empty, events, notes=notes or {})

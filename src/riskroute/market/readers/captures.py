@@ -1,7 +1,7 @@
 """Raw captures of cryptofeed: what an exchange sent, one JSON object per line, with the time of receipt.
 
 A capture begins with a header that names the exchange. A function per exchange turns its messages into books and
-trades; all times are those of receipt. Lines are sorted within a connection, not across connections.
+trades, which are stamped with the time of receipt. Lines are sorted within a connection, not across connections.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class _Line(msgspec.Struct):
 class _Book(NamedTuple):
     """Levels of a message; ``reset`` for a whole book. Numbers are given if the feed numbers its updates.
 
-    ``limit`` is given if the feed does not remove levels that leave its best ``limit`` of a side.
+    ``limit`` is the number of levels per side of a feed that does not report the removal of deeper levels.
     """
 
     symbol: str
@@ -49,14 +49,14 @@ class _Book(NamedTuple):
     asks: Levels
     reset: bool = False
     last: int | None = None
-    previous: int | None = None  # number of the update before
-    first: int | None = None  # first number covered; the snapshot comes from the REST interface
+    previous: int | None = None  # number of the previous update
+    first: int | None = None  # first number covered, if the feed's snapshots come from the REST interface
     limit: int | None = None
 
 
 class _Trade(NamedTuple):
     symbol: str
-    time: float  # milliseconds, of the exchange
+    time: float  # the exchange's time in milliseconds
     price: Any
     size: Any
     resting: str  # side of the resting order
@@ -112,7 +112,7 @@ def _binance(one: Any, url: str) -> _Found:
 
 
 class _Bitfinex:
-    """The messages of a connection, which name channels by number."""
+    """Parses the messages of one connection, which name channels by number."""
 
     def __init__(self) -> None:
         self._channels: dict[int, tuple[str, str]] = {}  # kind and symbol
@@ -132,7 +132,7 @@ class _Bitfinex:
             rows = one[1] if whole else [one[1]]
             changes = (("bid" if row[2] > 0 else "ask", row[0], abs(row[2]) if row[1] else 0) for row in rows)
             yield _Book(symbol, *_sided(changes, "bid"), reset=whole)
-        elif kind == "trades" and one[1] == "te":  # "tu" repeats it
+        elif kind == "trades" and one[1] == "te":  # "tu" repeats the same trade
             _id, time, amount, price = one[2]
             yield _Trade(symbol, time, price, abs(amount), _rests("buy" if amount > 0 else "sell"))
 
@@ -284,7 +284,7 @@ def _kucoin(one: Any, url: str) -> _Found:
         sides = _sides(content, _pairs)
         yield _Book(_asked(url), *sides, last=int(content["sequence"]), first=0, reset=True)
     elif subject == "trade.l2update":
-        # a price of 0 only raises the number
+        # a change with price 0 only advances the sequence number
         sides = _sides(content["changes"], lambda levels: [level for level in _pairs(levels) if level[0]])
         yield _Book(content["symbol"], *sides, last=content["sequenceEnd"], first=content["sequenceStart"])
     elif subject == "trade.l3match":
@@ -325,7 +325,7 @@ _EXCHANGES: dict[str, Callable[[Any, str], _Found] | type[_Bitfinex]] = {
     **{"GEMINI": _gemini, "HUOBI": _huobi, "HUOBI_SWAP": _huobi, "KRAKEN": _kraken, "KRAKEN_FUTURES": _kraken_futures},
     **{"KUCOIN": _kucoin, "OKX": _okx, "POLONIEX": _poloniex, "UPBIT": _upbit},
 }
-# What sizes count where symbols do not tell: Upbit names the quote currency first.
+# Units of sizes where the symbol does not imply them; symbols of Upbit begin with the quote currency.
 _QUANTITIES = {
     **dict.fromkeys(("BINANCE_DELIVERY", "GATEIO_FUTURES", "HUOBI_SWAP", "KRAKEN_FUTURES"), "contracts"),
     "UPBIT": "units",
@@ -341,7 +341,7 @@ class _Feed:
         self.book, self.chain = book, DepthChain(book)
         self.known, self.last = False, -1
         self._whole: tuple[int, int, Levels, Levels] | None = None  # a book that no update has continued yet
-        self._prices: tuple[set[float], set[float]] = set(), set()  # of both sides, if the feed has a limit
+        self._prices: tuple[set[float], set[float]] = set(), set()  # prices of bids and asks, if the feed has a limit
 
     def add(self, line: int, stamp: int, one: _Book) -> None:
         """Apply levels; after a gap the book is unknown until the next whole book."""
@@ -381,7 +381,7 @@ class _Feed:
         return one._replace(bids=sides[0], asks=sides[1])
 
     def end(self) -> None:
-        """Add a book that no update continued."""
+        """Add the last snapshot if no update has continued it and the book is unknown without a gap."""
         if self._whole is not None and not self.known and not self.chain.lost:
             line, stamp, bids, asks = self._whole
             self.book.add(line, stamp, bids, asks, reset=True)
@@ -411,7 +411,7 @@ class CaptureFile:
         self._feeds: dict[tuple[str, str], _Feed] = {}
 
     def continues(self, before: CaptureFile) -> bool:
-        """Return whether books carry over from the file ``before``: a capture is a new connection."""
+        """Return False: a capture is a new connection, so no book carries over from the file ``before``."""
         return False
 
     def parts(self, before: CaptureFile | None) -> Generator[LevelBookPart]:
@@ -445,7 +445,7 @@ class CaptureFile:
         yield from self._take()
 
     def finish(self) -> None:
-        """Refuse a capture without a whole book of one of its symbols."""
+        """Refuse a capture without books, or without a whole book of a symbol to import."""
         if not self._feeds:
             expected = f"a symbol that is {valid_name_rule(LONGEST_SYMBOL)}"
             raise NoBooksError(f"{self.path} has no books of {self._exchange} with {expected}")
@@ -464,7 +464,7 @@ class CaptureFile:
         return self._feeds[venue, symbol]
 
     def _found(self, number: int, line: _Line) -> _Found:
-        """Yield the books and trades of a message; refuse one that its exchange does not document."""
+        """Yield the books and trades of a message; refuse a message without the documented fields."""
         try:
             text: bytes | str = line.data
             if line.b64:
@@ -503,7 +503,7 @@ class CaptureFile:
 
 
 def _nanoseconds(seconds: float) -> int:
-    """Return seconds as nanoseconds, rounded to the microsecond that a float64 can hold."""
+    """Convert a Unix time to nanoseconds, rounded to the microsecond: a float64 is not more precise."""
     return round(seconds * 1e6) * 1000
 
 

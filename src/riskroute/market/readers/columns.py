@@ -157,7 +157,7 @@ class TimeColumn:
         self.unit: str | None = None
 
     def read(self, column: polars.Series) -> polars.Series:
-        """Return the UTC times of a chunk of the column, null where it is null."""
+        """Return the UTC times of a chunk of the column; null for nulls and local times skipped by a clock change."""
         try:
             return self._read(column)
         except polars.exceptions.PolarsError as error:

@@ -64,7 +64,7 @@ def csv_member(path: Path) -> str:
 
 
 def csv_header(path: Path, separator: str = ",") -> list[str]:
-    """Return the cells of the first line, without quotes; for an archive, those of its first CSV file."""
+    """Return the cells of the first line of the file, or of the first CSV file in an archive, without quotes."""
     members = csv_members(path)
     with csv_file_errors(path), _opened(path, members[0]) as file:
         line = file.read(1 << 16).split(b"\n", 1)[0].decode("utf-8-sig", errors="replace")
@@ -82,8 +82,8 @@ def csv_frames(
 ) -> Iterator[polars.DataFrame]:
     """Yield chunks of a CSV file with at least one row each.
 
-    Without a header, ``types`` (pyarrow) names all columns; with one, those whose type must not be inferred from the
-    first chunk. A line with the wrong number of columns is skipped if ``skips`` accepts its text.
+    Without a header, ``types`` (pyarrow) names all columns; with one, the columns whose type must not be inferred
+    from the first chunk. A line with the wrong number of columns is skipped if ``skips`` accepts its text.
     """
     require_extra("CSV files", "market", "pyarrow")
     import pyarrow
@@ -117,7 +117,7 @@ def csv_frames(
 
 
 def csv_table_frames(path: Path, types: Mapping[str, Any], rows: int) -> Generator[polars.DataFrame]:
-    """Yield chunks of a table: Parquet if the name ends so, otherwise CSV with a header.
+    """Yield chunks of a table: Parquet if the name ends in .parquet, otherwise CSV with a header.
 
     ``types`` (pyarrow) are the types of CSV columns that must not be inferred. ``rows`` is the number of rows per chunk
     of a Parquet file with up to 24 columns; wider files have fewer rows per chunk.
@@ -178,7 +178,7 @@ def _blocks(file: Any, path: Path) -> Iterator[bytes]:
 
 
 def _counted(text: str, before: int) -> str:
-    """Change the row number in an Arrow error from that of the chunk to that of the file.
+    """Convert the row number in an Arrow error, which counts from the start of a chunk, to the row of the file.
 
     >>> _counted("CSV parse error: Row #2: Expected 8 columns, got 3", 100)
     'CSV parse error: Row #102: Expected 8 columns, got 3'

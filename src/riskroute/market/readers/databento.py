@@ -1,7 +1,7 @@
 """Databento's market data, DBN or CSV: books from ``mbp`` and ``bbo`` records, books and events from ``mbo``.
 
-A file covers one UTC day, which begins on the previous evening in New York. Records outside the requested day still
-build the book, and are counted.
+A file covers one UTC day, which begins on the previous evening in New York. Records of US equities from other New York
+days still build the book; their snapshots are skipped and counted.
 
 In ``mbo`` records a fill does not change the book; the cancel or reduced size that follows does, and the two are one
 execution. A modified order that keeps its price and does not grow keeps its queue position, and its lost shares
@@ -229,7 +229,7 @@ def _update_shown(table: _OrderTable, shown: Any) -> bool:
 
 @dataclass
 class _Feed:
-    """One symbol at one venue: latest time, order book (``mbo`` only), and records of an unfinished event."""
+    """One symbol at one venue: latest time, order book (``mbo`` only), last record of an unfinished event."""
 
     latest: int
     book: _DatabentoBook | None
@@ -257,7 +257,7 @@ class DatabentoReader:
         if day.year < 1971:
             day = reading_file_date(path.name) or day
         self._day = day
-        # US equities trade on one New York day of a UTC day; sessions of other markets cross both
+        # a UTC day has one session of US equities; sessions of other markets may span two days
         self.date = day if self.us_equity else None
         self._names = self._file.symbols(day)
         self._time = "ts_recv" if self.schema.startswith("bbo") else "ts_event"
@@ -326,7 +326,7 @@ class DatabentoReader:
         ]
         if self.schema == "mbo":
             snapshot = flags.cast(polars.Int64) & FLAG.snapshot > 0
-            # Orders of a snapshot take its time, not that of their arrival.
+            # Orders of a snapshot take the time of the snapshot, not the time of their arrival.
             table = table.with_columns(ts_event=polars.when(snapshot).then("ts_recv").otherwise("ts_event"))
             adds = polars.col("action").is_in(["A", "M"])
             expected = "those of an order (the top of book is in mbp-1 files, levels are in mbp-10 files)"
@@ -347,7 +347,7 @@ class DatabentoReader:
         return table.with_columns(polars.col(self._time).alias("stamp"))
 
     def _named(self, table: polars.DataFrame) -> polars.DataFrame:
-        """Add a symbol to every row: its own, that of its instrument id, or the only requested one."""
+        """Add a symbol to every row: the stated one, the one of the instrument id, or the only requested one."""
         if self._names:
             numbers = polars.col("instrument_id").cast(polars.Int64)
             names = numbers.replace_strict(self._names, default=None, return_dtype=polars.String)

@@ -36,7 +36,7 @@ BOOK_DEPTHS = {"mbp-1": 1, "mbp-10": 10, "bbo-1s": 1, "bbo-1m": 1}  # schemas wh
 _Flags = namedtuple("_Flags", "last top_of_book snapshot levels_only bad_receipt maybe_bad_book")
 FLAG = _Flags(128, 64, 32, 16, 8, 4)
 
-# Schemas by record type; those of `BOOK_DEPTHS` and mbo are read.
+# Schemas by record type; only mbo and the schemas in `BOOK_DEPTHS` are read.
 _RECORD_TYPES = {
     **{0xA0: "mbo", 0x01: "mbp-1", 0x0A: "mbp-10", 0xC3: "bbo-1s", 0xC4: "bbo-1m", 0x00: "trades", 0x12: "status"},
     **{0x13: "definition", 0x14: "imbalance", 0x15: "an error message", 0x16: "a symbol mapping"},
@@ -176,7 +176,7 @@ class _DbnFile:
         return found
 
     def frames(self, rows: int) -> Iterator[polars.DataFrame]:
-        """Yield tables of about ``rows`` records, numbered in the column ``record``."""
+        """Yield tables of up to ``rows`` records, numbered in the column ``record``."""
         layout = _record_layout(self.schema)
         if self._about.ts_out:
             layout = np.dtype([*((name, layout[name]) for name in layout.names or ()), ("ts_out", "<u8")])

@@ -87,7 +87,7 @@ class EventQuotes:
                 yield from (book.take() for book in self._books.values() if len(book))
 
     def finish(self) -> None:
-        """Refuse a file without a whole book of one of its symbols."""
+        """Refuse a file in which a symbol has no whole book."""
         for (venue, symbol), known in sorted(self._known.items()):
             if not known:
                 raise DataError(f"{self.path} has no whole book (bids and asks) of {symbol} at {venue}")

@@ -1,8 +1,8 @@
-"""IEX's historical feeds DEEP 1.0 and TOPS 1.5 and 1.6: network captures (pcap or pcapng, raw or gzip) of IEX-TP.
+"""IEX's historical feeds DEEP 1.0 and TOPS 1.5 and 1.6: captures (pcap or pcapng; plain, gzip or zstd) of IEX-TP.
 
 A capture holds UDP packets with one IEX-TP segment each, and a segment holds numbered messages. DEEP reports the new
-size of a price level, TOPS the best bid and offer; both report trades, without the side of the resting order. The
-changes of one event of DEEP are one message of the book: its last one is flagged. Trades of auctions are skipped.
+size of a price level, TOPS the best bid and offer; both report trades, without the side of the resting order. All
+changes of one DEEP event, the last of which is flagged, are one message of the book. Trades of auctions are skipped.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ class IexReader:
         return 1
 
     def _book(self, symbol: bytes) -> LevelBookMessages | None:
-        """Return a new book of a symbol, None if it is not requested."""
+        """Return a new book of a symbol; None if it is not requested or its name is not valid in recordings."""
         name = symbol.decode("ascii", "replace").strip()
         self._names[name] = None
         wanted = self.options.symbols

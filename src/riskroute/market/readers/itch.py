@@ -181,7 +181,7 @@ class ItchReader:
         feed = itch_book.open(str(self.source), date=self.date, chunk_bytes=self.BYTES * 10 // wide)
         tables, rows = ("depth", "messages", "trades", "symbols"), self.ROWS * 10 // wide
         with warnings.catch_warnings(), feed:
-            warnings.simplefilter("ignore")  # missing symbols are reported in more detail below
+            warnings.simplefilter("ignore")  # `parts` reports missing symbols in more detail
             yield from feed.batches(tables=tables, rows=rows, depth=self._known, symbols=wanted)
         self.stats = feed.stats or {}
         if self.stats.get("malformed") or self.stats.get("unknown"):

@@ -23,10 +23,10 @@ Levels = Sequence[tuple[float, float]]  # prices and sizes
 
 
 class LevelUpdates(NamedTuple):
-    """Updates sorted by time, ``(n,)`` each; those of one ``group`` form one message."""
+    """Updates sorted by time, ``(n,)`` each; updates with the same ``groups`` value form one message."""
 
     stamps: Integers  # UTC nanoseconds
-    numbers: Integers  # rows of the file
+    numbers: Integers  # rows or lines, counted over all files of the book
     groups: Integers
     resets: Flags  # whether to empty the book before applying the row
     bids: Flags
@@ -35,7 +35,7 @@ class LevelUpdates(NamedTuple):
 
 
 class _Sides(NamedTuple):
-    """Levels of bids and asks, ``(2, room)``: ascending keys (bids, negated asks), sizes; counts ``(2,)``."""
+    """Levels of bids and asks, ``(2, room)``: keys (bid prices, negated asks), sizes; counts ``(2,)``."""
 
     # The best level is last: most changes happen near it, so they move little memory.
     keys: Matrix
@@ -73,7 +73,7 @@ class LevelBook:
         yield from self.follow(LevelUpdates(end, end, end, flag, flag, number, number))
 
     def forget(self) -> Iterator[polars.DataFrame]:
-        """Empty the book after its last message; yield the snapshots of this message and of the empty book."""
+        """Empty the book; yield the snapshot of its last message. The empty book follows with the next updates."""
         number, stamp = np.array([self._state[2]]), np.array([self._state[1]])
         flag, price = np.array([True]), np.array([1.0])
         yield from self.follow(LevelUpdates(stamp, number, np.array([0]), flag, flag, price, np.array([0.0])))
@@ -118,7 +118,7 @@ def level_book_snapshots(
 def _follow(
     updates: LevelUpdates, begin: int, sides: _Sides, state: Integers, last: Matrix, levels: Matrix, marks: Integers
 ) -> tuple[int, int]:
-    """Apply updates from ``begin`` until ``levels`` is full; return the numbers of updates and snapshots."""
+    """Apply updates from ``begin`` until ``levels`` is full; return the next update and the number of snapshots."""
     # ``state``: current group, its stamp and number, whether it changed a kept level. Group -1 marks the end.
     stamps, numbers, groups, resets, bids, prices, sizes = updates
     keys, kept, counts = sides
@@ -221,12 +221,12 @@ class LevelBookMessages:
         self._levels.extend(chain.from_iterable(asks))
 
     def trade(self, number: int, time: int, price: float, size: float, side: str) -> None:
-        """Add a public trade; ``side`` is that of the resting order: B, A, or empty if unknown."""
+        """Add a public trade; ``side``, of the resting order, is B, A, or empty if unknown."""
         self._traded.extend((self.before + number, time, " BA".index(side or " ")))
         self._terms.extend((price, size))
 
     def take(self, times: TimeColumn | None = None) -> LevelBookPart:
-        """Return what was added since the last call; ``times`` converts counts to UTC nanoseconds."""
+        """Return the messages added since the last call; ``times`` converts Unix times to UTC nanoseconds."""
         rows, levels = np.array(self._rows).reshape(-1, 5), np.array(self._levels).reshape(-1, 2)
         counts = rows[:, 2] + rows[:, 3]
         owners = np.repeat(np.arange(len(rows)), counts)
@@ -305,7 +305,7 @@ def level_book_trades(
     """Return public trades as events, the time of the last one, and the number of late ones.
 
     ``table`` has columns sequence, stamp, venue, symbol, price, size and side. A trade up to one second late takes the
-    time of the previous one, because venues number and stamp trades on several machines.
+    time of the previous one, because venues number and stamp trades on several machines; later ones are refused.
     """
     price, size = polars.col("price"), polars.col("size")
     rising = table["stamp"].cum_max().clip(lower_bound=latest)

@@ -124,7 +124,7 @@ class LobsterReader:
 
 
 class _PairCheck:
-    """Refuses a message file and an orderbook file that do not match: a message must explain the change of the book."""
+    """Refuses two files that do not match: at least half of the messages must explain the change of the book."""
 
     def __init__(self, messages: str, books: str) -> None:
         self.messages, self.books = messages, books
@@ -132,7 +132,7 @@ class _PairCheck:
         self._right = self._seen = 0
 
     def add(self, message: polars.DataFrame, book: polars.DataFrame) -> None:
-        """Compare messages with the changes of the book, up to about 500 in all."""
+        """Compare up to 1,000 messages with the changes of the book, unless 500 have been compared already."""
         if self._seen >= 500 or not message.height:
             return
         last, message, book = book.tail(1), message.head(1000), book.head(1000)

@@ -31,9 +31,9 @@ from riskroute.market.clock import YEARS, check_clock_time
 from riskroute.market.schema import MOST_LEVELS, event_schema, snapshot_schema
 
 ITCH_LEVELS = 50  # largest number of levels per side kept from order-by-order files; itch-book provides no more
-MOST_SYMBOLS = 200  # from a file with more symbols, only named ones are read
+MOST_SYMBOLS = 200  # TAQ, Databento and IEX files with more symbols are refused unless symbols are named
 
-# Exchange codes of the consolidated tape, letter and market identifier code. NASDAQ has two letters, one per tape.
+# Market identifier codes by the letters of the consolidated tape. NASDAQ has two: Q on tape C, T on tapes A and B.
 # D (FINRA) is missing: its quotes come from outside the exchanges.
 EXCHANGE_CODES = {
     **{"A": "XASE", "B": "XBOS", "C": "XCIS", "H": "EPRL", "I": "XISE", "J": "EDGA", "K": "EDGX", "L": "LTSE"},
@@ -60,13 +60,15 @@ class ReadingOptions:
     Parameters
     ----------
     symbols : tuple[str, ...]
-        Symbols to import; default: the file's only symbol, or all if there are few.
+        Symbols to import; default: all that the file states. ITCH files, files without symbols, and TAQ, Databento and
+        IEX files with more than 200 symbols require them.
     depth : int, optional
-        Levels per side to keep; default: all, but 50 for book updates. Order-by-order files have at most 50.
+        Levels per side to keep, at most 1,000; default: all, but at most 50 for book updates and IEX. At most 50 are
+        kept from order-by-order files.
     start, end : dt.time, optional
         Hours of every session day, in the zone of the instrument; default: the whole session.
     date : dt.date, optional
-        Date, if the file does not state it or to override it.
+        Date of a file that does not state it or states another one; the only session day that is imported.
     venue : str, optional
         Venue, if the file does not state it or to override it; for a stock exchange its market identifier code, such as
         XNAS. In a file with several venues it selects the venue of that name.
@@ -78,13 +80,13 @@ class ReadingOptions:
         Column names of a table, ours to theirs: ``{"bid_px_00": "BestBid"}`` or, for all levels,
         ``{"bid_px_{}": "bids[{}].price"}``.
     zone : str, optional
-        Time zone of local times, and of days and hours unless an instrument is declared, for tables and updates;
-        default: that of the declared instruments, else New York for tables of books, the zone of their books for
-        tables of trades, and UTC for others.
+        Time zone of local times in tables and book updates, and of their days and hours unless an instrument is
+        declared. Default: the zone of the declared instruments. Without them, it is New York for tables of books (UTC
+        for Tardis), UTC for book updates, and for tables of trades the zone of the books, if all have the same one.
     lot : int, optional
-        Shares per unit of size, for TAQ quotes; default: round lots of 100.
+        Shares per unit of size in TAQ quotes; default: 100; required for quotes from 3 November 2025 on.
     instruments : dict[str, Instrument]
-        Declared instruments by symbol, by new names; default: derived from the data.
+        Declared instruments by symbol (after renaming); default: shares for US equities, else derived from the data.
     """
 
     symbols: tuple[str, ...] = ()
@@ -142,7 +144,7 @@ class ReadingOptions:
         return min(self.depth or MOST_LEVELS, levels, MOST_LEVELS)
 
     def local_zone(self, default: str) -> str:
-        """Return the zone of local times in tables and updates; empty if instruments are declared in several zones."""
+        """Return the zone of local times; empty if none is given and instruments are declared in several zones."""
         names = [self.symbol_names.get(symbol, symbol) for symbol in self.symbols] or list(self.instruments)
         zones = {self.instruments[name].zone for name in names if name in self.instruments} or {default}
         return self.zone or (zones.pop() if len(zones) == 1 else "")
@@ -158,9 +160,9 @@ class ReaderPart:
     """A chunk of a recording, sorted by time: snapshots, events if the source has them, and counts.
 
     ``venue`` is named as in the file, or as requested if the file names none. The column ``deeper`` of ``snapshots``,
-    if there is one, marks those with more levels than were kept. ``references`` counts messages that refer to an order,
-    ``unresolved`` those whose order is not in the file, ``gaps`` periods with missing updates. ``notes`` counts other
-    issues, see `Recording.remarks`.
+    if there is one, marks snapshots with more levels than were kept. ``references`` counts messages that refer to an
+    order, ``unresolved`` the references without a matching order, ``gaps`` periods with missing updates. ``notes``
+    counts other issues, see `Recording.remarks`.
     """
 
     venue: str
@@ -181,7 +183,7 @@ def require_reading_option(name: str, value: T | None, file: str) -> T:
 
 
 def require_reading_symbols(wanted: Iterable[str], found: Iterable[str], where: str) -> None:
-    """Refuse a file that lacks a wanted symbol; suggest the closest of those found."""
+    """Refuse a file that lacks a wanted symbol; suggest similar symbols among those found, or else the first three."""
     names = list(found)
     for symbol in wanted:
         if symbol not in names:
@@ -216,9 +218,9 @@ def reading_snapshots(
 ) -> polars.DataFrame:
     """Convert a frame to the columns and types of a snapshot table.
 
-    A level needs a finite price, other than 0 unless ``signed``, and a size other than 0; deeper levels move up to
-    close gaps. A price without a size is refused, and so is a size with decimals unless ``fractional``. Errors name
-    ``source`` and call a row ``word``.
+    A level needs a finite price, other than 0 unless ``signed``, and a size other than 0. Other levels are dropped, and
+    deeper ones move up. A price with a missing size, a size outside the range of its column and, unless ``fractional``,
+    a size with decimals are refused. Errors name ``source`` and call a row ``word``.
     """
     # the text of a 32-bit float is the number that the source means
     short = polars.selectors.by_dtype(polars.Float32)
@@ -229,7 +231,7 @@ def reading_snapshots(
     for level in range(depth):
         for side in ("bid", "ask"):
             price, size = f"{side}_px_{level:02d}", f"{side}_sz_{level:02d}"
-            # negative prices are refused when they are written, unless the instrument has them
+            # `RecordingWriter` refuses negative prices unless the instrument allows them
             there = (_stated(price) if not signed else _finite(price)) & (polars.col(size) != 0)
             if fractional:
                 odd.append(there & ~polars.col(size).is_between(0, 1e14))
@@ -282,7 +284,7 @@ def _finite(name: str) -> polars.Expr:
 
 
 def _stated(name: str) -> polars.Expr:
-    """Return whether a price is finite and not 0, which stands for an absent level."""
+    """Return whether a price is finite and not 0; a price of 0 marks an absent level."""
     return _finite(name) & (polars.col(name) != 0).fill_null(False)
 
 

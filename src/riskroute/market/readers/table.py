@@ -26,7 +26,7 @@ from riskroute.market.schema import keep_schema_levels, level_columns
 
 
 class TableReader:
-    """Yields the snapshots of a table; times without a zone are in New York time by default."""
+    """Yields the snapshots of a table; times without a zone are in New York time by default, Tardis' in UTC."""
 
     name = "table"
     fractional = True

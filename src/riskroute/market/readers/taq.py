@@ -4,8 +4,8 @@ Daily TAQ is pipe-delimited, with times such as ``093000123456789`` (New York, u
 begins with ``END``. WRDS extracts are comma-separated, with a date, times such as ``9:30:00.123456789``, and the symbol
 in two columns.
 
-Sizes are in round lots of 100 shares until November 2025; from then on the lot must be stated. A quote that is not firm
-(a halt, a closed market) empties the exchange's book.
+Sizes before 3 November 2025 are read as round lots of 100 shares; from that day on the option ``lot`` is required. A
+quote that is not firm (a halt, a closed market) empties the exchange's book.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ class TaqReader:
         yield from self._ended()
 
     def _chosen(self, table: polars.DataFrame, symbols: int) -> polars.DataFrame:
-        """Return the rows of the requested symbols, or all rows if there are few symbols."""
+        """Return the rows of the requested symbols; default: all rows, refused beyond `MOST_SYMBOLS` symbols."""
         if self._wanted:
             return table.filter(polars.col("symbol").is_in(list(self._wanted)))
         if symbols > MOST_SYMBOLS:
@@ -240,7 +240,7 @@ class TaqReader:
         return (total + clock_stamp(self.date, dt.time(0))).alias("stamp")
 
     def _ended(self) -> Iterator[ReaderPart]:
-        """Check that the file was complete, and yield the notes on skipped quotes."""
+        """Check the date and rows of the END line and the unit of sizes; yield the notes on the file."""
         notes = {name: n for name, n in self._left_out.items() if n}
         if not self._latest:
             raise DataError(f"{self.source} has no quotes of {self.date}")

@@ -46,7 +46,7 @@ def trade_table_kind(path: Path, declared: Mapping[str, str]) -> str:
 
 
 class TradeReader:
-    """Yields the trades of all tables of an import, in the order of their first times, without snapshots."""
+    """Yields the trades of all tables of an import, without snapshots; tables are sorted by their first times."""
 
     name = "trades"
     fractional = True
@@ -54,7 +54,7 @@ class TradeReader:
     depth = 1
 
     def __init__(self, paths: Path | Sequence[Path], options: ReadingOptions, zones: Collection[str] = ()) -> None:
-        """Open the tables; ``zones`` are those of the books, whose local times trades share."""
+        """Open the tables; local times are in the zone of the books if ``zones`` has only one."""
         local = options.local_zone(next(iter(zones)) if len(zones) == 1 else "UTC")
         self.options, self.zone = options, local or "UTC"
         files = [paths] if isinstance(paths, Path) else list(paths)

@@ -93,14 +93,14 @@ def is_update_table(given: Sequence[str], declared: Mapping[str, str], side: Any
 class _State:
     """State of one book, carried over between chunks and files."""
 
-    known: bool = False  # whether there was a snapshot
+    known: bool = False  # whether the book has begun: with a snapshot, if the table marks snapshots
     flagged: bool = False  # whether the last row was part of a snapshot
-    lost: bool = False  # whether rows were skipped
+    lost: bool = False  # whether rows before the first snapshot were skipped
     partial: bool = False  # whether this chunk begins a book without a snapshot
-    group: int = -1  # the last message
-    latest: int = 0  # its time
-    held: dict[tuple[bool, float], int] = field(default_factory=dict)  # sizes in steps, for signed changes
-    messages: LevelBookMessages | None = None  # for books in lists
+    group: int = -1  # message of the last row
+    latest: int = 0  # time of the last row, UTC nanoseconds
+    held: dict[tuple[bool, float], int] = field(default_factory=dict)  # sizes in decimal steps (signed changes)
+    messages: LevelBookMessages | None = None  # messages of a table with lists of levels
 
 
 class UpdateTable:
@@ -131,7 +131,7 @@ class UpdateTable:
         self.key = "table", *labels, options.venue, options.symbols if labels[1] is None else ()
 
     def _columns(self, given: Sequence[str]) -> dict[str, str]:
-        """Map our names to those of the table; ``group`` is the time that the rows of a message share."""
+        """Map our column names to the table's; ``group`` is the time that the rows of a message share."""
         declared = self.options.columns
         names = updates_columns(given, declared)
         if "is_snapshot" in given:
@@ -181,7 +181,7 @@ class UpdateTable:
                 yield make(str(venue), str(symbol), mine, state)
 
     def finish(self) -> None:
-        """Refuse a table without a snapshot of one of its books."""
+        """Refuse a table in which a book has no snapshot."""
         for (venue, symbol), state in sorted(self._states.items()):
             if not state.known:
                 raise DataError(f"{self.path} has no snapshot of {symbol} at {venue} (is_snapshot = true)")
@@ -264,7 +264,7 @@ class UpdateTable:
         return LevelBookPart(venue, symbol, updates, gaps=gaps, notes=notes)
 
     def _resets(self, mine: polars.DataFrame, groups: Integers, state: _State) -> tuple[Flags, int, int]:
-        """Return the rows that empty the book, the gaps before them, and the number of rows before the first book."""
+        """Return which rows empty the book, the number of gaps, and the number of rows before the first snapshot."""
         above = np.append(state.group, groups[:-1])
         state.group = int(groups[-1])
         if "level" in self._names:
