@@ -3,9 +3,9 @@
 The children of the other plan follow from `riskroute.routers.execution`, as in the backtest and in the live router;
 their fills are estimated, from the best evidence available:
 
-- Shares taken at once pay the displayed prices, plus the slippage of the shares that were really taken.
+- Shares taken at once pay the displayed prices, plus the slippage of the shares that real children took.
 - A pool or queue that filled a child partly had no more shares: its fill is known for any size. If it filled the child
-  completely, it had at least as many shares. A child resting in a pool fills at least as much as an immediate one.
+  completely, it had at least as many shares. A child resting in a pool fills at least as much as an immediate child.
 - If all trades of the market are known, the fill of a limit order follows from the outflow of its queue.
 - Other fills are expectations, from the fills of earlier children: hazards by size (`riskroute.learning.hazards`).
 - The remainder at the deadline pays the prices displayed at that time; if these are unknown, what real children paid
@@ -89,10 +89,10 @@ class Counterfactual:
                 self._hazards[key].add(sent, min(max(round(child.filled / grain), 0), sent))
 
     def fill_beliefs(self) -> list[dict[str, Any]]:
-        """Return, for every place, the probability that orders of some sizes are filled completely.
+        """Return, by place and kind of child, the probability that children of some sizes are filled completely.
 
-        ``low`` and ``high`` are the ends of its 90 % credible interval, from posterior draws. Sizes are multiples of
-        the quantity ``counted``; ``symbol`` is empty for all instruments that are counted in single units.
+        ``low`` and ``high`` are the ends of the probability's 90 % credible interval, from posterior draws. Sizes are
+        multiples of the quantity ``counted``; ``symbol`` is empty for all instruments that are counted in single units.
         """
         rng, found = np.random.default_rng(0), []
         for key, belief in list(self._hazards.items()):
@@ -166,7 +166,7 @@ def _horizon(order: ParentOrder) -> float:
 
 
 class _Displayed:
-    """The displayed side an order takes from, less the shares taken. Costs are in dollars against the arrival mid."""
+    """The displayed side, less the shares taken. Costs against the arrival mid are prices times units."""
 
     def __init__(self, context: Context, levels: ExecutionLevels | None = None) -> None:
         if levels is None:

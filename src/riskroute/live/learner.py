@@ -263,7 +263,7 @@ class Refit:
         self.parts = kind, body, followed, outcomes, observed
 
     def __call__(self) -> bytes:
-        """Return the state of the router after decisions, outcomes and market data, in the sequence of their events."""
+        """Return the router's state after all decisions, then outcomes and market data in the order of their events."""
         kind, body, followed, outcomes, observed = self.parts
         router = router_from(kind, body)
         for decision in followed:

@@ -121,9 +121,9 @@ class Ledger:
                 self.record(HaltedEvent(at=self.clock(), reason=reason, by=by))
 
     def record_in_batch(self, event: AnyEvent, answer: Callable[[Written], None]) -> None:
-        """Apply an event and its consequences; the engine's thread appends them with those of the same turn.
+        """Apply an event and its consequences; the engine's thread appends them with other events of the same turn.
 
-        ``answer`` is called once they are durable, before any of their tasks runs.
+        ``answer`` is called once they are durable, before any of their tasks runs, or once the write has failed.
         """
         if self.failed:
             answer(self._refused())
@@ -255,7 +255,7 @@ class LedgerTimers:
         self.answer_by: dict[str, int] = {}
 
     def add(self, when: int, kind: str, name: str, attempts: int = 0) -> None:
-        """Add a timer for the engine, which knows the kinds."""
+        """Add a timer; the engine defines the kinds."""
         if kind == "child":
             self.answer_by[name] = when
         self._count += 1
@@ -287,10 +287,10 @@ class LedgerTimers:
 
 
 class LedgerOutbox:
-    """Queue of the tasks of durable events; queries venues that are silent for ``patience`` nanoseconds.
+    """Queue of the tasks of durable events; sets timers for answers due within ``patience`` nanoseconds.
 
     Children, cancels and queries that a session may not send yet are held: cancels and queries until it may, children
-    no longer than the rules of their place say.
+    for at most the ``hold`` in the rules of their place.
     """
 
     together = 64  # children sent together, under one lock and in one append
@@ -331,7 +331,7 @@ class LedgerOutbox:
         self._sends.put([task])
 
     def work(self, more_time: Callable[[], bool]) -> bool:
-        """Run tasks until none is left, and return True; return False as soon as ``more_time`` does.
+        """Run tasks until none is left or the ledger fails, and return True; return False if ``more_time`` does.
 
         Consecutive children are sent together.
         """

@@ -316,7 +316,7 @@ class Service:
         self._log_sourced(symbol, instrument, books, seen)
 
     def drop_sourced(self, place: str, symbol: str | None, reason: str) -> None:
-        """Empty the book of a place whose source has a gap, or all its books."""
+        """Empty the book of a symbol (None: all books) at a place whose source has a gap."""
         now = self.clock()
         for one in self.history.drop(place, symbol, now):
             self.gaps[place, one] = reason

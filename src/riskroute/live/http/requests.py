@@ -42,7 +42,7 @@ def _above(most: int) -> msgspec.Meta:
     return msgspec.Meta(extra_json_schema={"number": (0, most)})
 
 
-Number = int | Decimal  # JSON numbers, or the same as text, decoded exactly
+Number = int | Decimal  # JSON numbers, or numbers as text, decoded exactly
 _Time = Annotated[Int, _range(1, 2**63 - 1)]
 _Price = Annotated[Number, _above(LARGEST_PRICE // NANO)]
 _Quantity = Annotated[Number, _above(LARGEST_QUANTITY)]
@@ -246,12 +246,12 @@ def _shown(value: Number) -> str:
 
 
 def request_units(name: str, quantity: Number, instrument: Instrument) -> int:
-    """Return a natural quantity in units; raise `InputError` if it is no multiple of the unit, or too large."""
+    """Return a natural quantity in units; raise `InputError` unless it is a multiple, not negative or too large."""
     return _steps(instrument.unit, LARGEST_QUANTITY).count(name, quantity)
 
 
 def request_price(name: str, price: Number) -> int:
-    """Return a price, or an amount of money, in 1e-9; raise `InputError` if it has more digits, or is too large."""
+    """Return a price, or an amount of money, in 1e-9; raise `InputError` if it is finer, negative or too large."""
     return _PRICES.count(name, price)
 
 
@@ -276,7 +276,7 @@ def _local(stamp: int, instrument: Instrument) -> str:
 
 
 class RequestParser:
-    """Converts requests to orders and quotes: to units and 1e-9, with the fees and pools of the configuration."""
+    """Converts requests to orders and quotes in units and 1e-9, with the fees and pools of the configuration."""
 
     def __init__(self, config: LiveConfig, clock: Callable[[], int] = time.time_ns) -> None:
         self._config, self._clock = config, clock
@@ -353,7 +353,7 @@ class RequestParser:
     def sourced(
         self, instrument: Instrument, quotes: Iterable[VenueQuote], trades: Iterable[MarketTrade]
     ) -> tuple[VenueQuote, ...]:
-        """Return books of a source, with the fees of their venues if they have none; raise if one is invalid."""
+        """Return books of a source, with their venues' fees if they have none; raise `InputError` if one is invalid."""
         for trade in trades:
             self._check_venue(trade.venue)
         made, day = [], self._session(instrument, self._clock())[2]

@@ -25,7 +25,7 @@ class EventStreams:
     """Event streams of all clients, up to ``most``; one thread encodes the state and reads the log for all of them.
 
     The state is encoded once per change. Pages of the log are shared between streams, and a stream holds at most one
-    more. `Connections` closes a stream whose client does not read.
+    other page. `Connections` closes a stream whose client does not read.
     """
 
     every = 0.2  # seconds between checks for changes
@@ -36,9 +36,9 @@ class EventStreams:
         self._service, self.most = service, most
         self.count = 0
         self._thread = BackgroundThread("riskroute event streams")
-        self._pages: dict[int, tuple[int, bytes]] = {}  # by the row before: the last row, and the events
+        self._pages: dict[int, tuple[int, bytes]] = {}  # by row before the page: its last row, and its encoded events
         self._head, self._state = 0, b""
-        self._mark: tuple[Any, ...] | None = None  # of the encoded state
+        self._mark: tuple[Any, ...] | None = None  # mark of the encoded state
         self._news = asyncio.Event()  # set and replaced when there is something new
         self._watch: asyncio.Task[None] | None = None
         self._closed = False

@@ -1,6 +1,6 @@
-"""Views of the HTTP service: orders, positions and limits in natural numbers and the currency, and metrics.
+"""Views of the HTTP service: orders, positions and limits in natural quantities and the currency, and metrics.
 
-Numbers are exact decimals, which JSON shows as numbers.
+Quantities and amounts are exact decimals, which JSON shows as numbers.
 """
 
 from __future__ import annotations

@@ -210,7 +210,7 @@ class GroupCommitLog(ABC):
 
     @abstractmethod
     def _take_lease(self, owner: str, seconds: float) -> tuple[LogLease, LogHead]:
-        """Take or renew the lease durably and record the head; return lease and head, or raise `LeaseError`."""
+        """Take or renew the lease durably and record the head; raise `LeaseError` if another process holds it."""
 
     @abstractmethod
     def _records(self) -> list[str]:
@@ -222,7 +222,12 @@ class GroupCommitLog(ABC):
 
     @abstractmethod
     def _insert(self, lease: LogLease, rows: Sequence[LogRow]) -> None:
-        """Commit rows; raise `KnownKeyError` or `FencedError` if no row was written, `WriteError` if storage failed."""
+        """Commit all rows or none.
+
+        Raises `KnownKeyError` if the log has the kind and key of a row, and `FencedError` if another process has taken
+        the lease; nothing is written then. Raises `WriteError` if storage fails; ``definite`` of the error says that
+        nothing was written.
+        """
 
     @abstractmethod
     def _known(self, keys: Sequence[Key]) -> dict[Key, tuple[int, bytes]]:

@@ -124,7 +124,11 @@ class Log(Protocol):
         """Return number and hash of the last durable row."""
 
     def recorded(self) -> list[LogHead]:
-        """Return the heads recorded outside the rows; if the log has a key, raise `DataError` for an unsigned one."""
+        """Return the heads recorded outside the rows.
+
+        Raises `DataError` for a head that cannot be read and, if the log has a key, for a head that is not signed with
+        it, and for a log with entries but without a recorded head.
+        """
 
     def find(self, kinds: Sequence[str], keys: Iterable[str]) -> dict[str, LogRow]:
         """Return, by key, the durable rows whose kind is in ``kinds`` and whose key is in ``keys``."""
@@ -132,9 +136,9 @@ class Log(Protocol):
     def lease(self, owner: str, seconds: float, *, trusted: bool = False) -> LogLease:
         """Take or renew the lease for ``seconds``; an infinite lease ends when the log is closed or the process ends.
 
-        Unless ``trusted``, raises `DataError` if the log lacks a recorded head. Raises `LeaseError` while another
-        running process holds an unexpired lease. The holder of an expired lease may write until another process takes
-        the lease.
+        Unless ``trusted``, raises `DataError` if the log lacks the row of a recorded head or has another hash there.
+        Raises `LeaseError` while another running process holds an unexpired lease. The holder of an expired lease may
+        write until another process takes the lease.
         """
 
     def close(self) -> None:

@@ -62,8 +62,8 @@ class PostgresLog(GroupCommitLog):
 
     The lease is a row and an advisory lock of the writing session, which the server releases when the session ends. A
     process that takes over an expired lease terminates the old session, so the old process cannot write any more. Rows
-    are inserted only under the current term (the fencing token), and the primary key would refuse those of a second
-    writer. The row of the lease also has the recorded head, which is updated after a commit, at most once a second.
+    are inserted only under the current term (the fencing token), and the primary key would refuse the rows of a
+    second writer. The row of the lease also has the recorded head, updated after a commit, at most once a second.
 
     ``database`` is a libpq connection string such as "host=db1 dbname=desk" or "postgresql://db1/desk". Connect to the
     server itself: a connection pooler would share the session, and with it the lock. The other options are those of
@@ -77,7 +77,7 @@ class PostgresLog(GroupCommitLog):
         database: str,
         stream: str = "main",  # name of the log in this database
         *,
-        create: bool = True,  # missing tables and a missing log
+        create: bool = True,  # create missing tables and a missing log
         slow_commit: float = 1.0,
         on_slow_commit: Callable[[float], None] | None = None,
         key: bytes = b"",

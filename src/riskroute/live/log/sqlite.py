@@ -119,8 +119,8 @@ class SqliteLog(GroupCommitLog):
     in both places: in the row with every 1,000th row of the log, in the same transaction, and in the file beside it
     after a commit, at most once a second.
 
-    If this process may not write to the file or its folder, the log is opened for reading. The other options are those
-    of `GroupCommitLog`.
+    Without ``create``, a log is opened for reading if this process may not write to its file or folder. The other
+    options are those of `GroupCommitLog`.
     """
 
     def __init__(
@@ -128,7 +128,7 @@ class SqliteLog(GroupCommitLog):
         path: str | os.PathLike[str],  # beside it: SQLite's ``-wal`` and ``-shm`` while it is open, and ``-lease``
         stream: str | None = None,  # a file of another stream is refused; default: "main" for a new file
         *,
-        create: bool = True,  # a missing file
+        create: bool = True,  # create a missing file
         slow_commit: float = 1.0,
         on_slow_commit: Callable[[float], None] | None = None,
         key: bytes = b"",

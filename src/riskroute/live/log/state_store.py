@@ -31,7 +31,7 @@ _PORTION = 64  # orders written by one statement
 
 
 class StateSnapshot(msgspec.Struct, frozen=True):
-    """The encoded state after row ``seq`` of the log, whose hash is ``chain``.
+    """The encoded state and learner after row ``seq`` of the log; ``chain`` is the hash of this row.
 
     ``archived`` is the number of orders archived before the snapshot, ``day`` the day of the state.
     """
@@ -59,7 +59,7 @@ class StateStore(Protocol):
         """
 
     def expire(self, term: int, orders: int) -> bool:
-        """Remove up to ``orders`` orders that no snapshot needs any more; return whether there may be more of them."""
+        """Remove up to ``orders`` orders that no snapshot needs; return whether there may be more; raise as `save`."""
 
     def find(self, id: str) -> ArchivedOrder | None:
         """Return the latest archived version of an order; None if the order is not in the store."""
