@@ -98,7 +98,7 @@ def _clock(hours: float) -> str:
 
 
 def range_text(interval: Interval | None) -> str:
-    """Return the ends of an interval; a dash for None."""
+    """Return an interval as text, ``LOW to HIGH``; a dash for None."""
     return "-" if interval is None else " to ".join(map(fixed_text, interval))
 
 
@@ -107,7 +107,7 @@ def flag_text(value: bool | None) -> str:
     return "-" if value is None else "yes" if value else "no"
 
 
-QUEUE_BOUNDS = ("pessimistic", "optimistic")  # models between which the true queue position lies
+QUEUE_BOUNDS = ("pessimistic", "optimistic")  # queue models that bound the true queue position
 
 _whole, percent_text, _three = _fixed(0), _fixed(1, 100.0), _fixed(3)
 
@@ -117,7 +117,7 @@ _TERCILES: dict[str, tuple[str, Callable[[float], str]]] = {
     "size": ("size / depth", _three),
 }
 
-VenueColumns = tuple[tuple[str, str, Callable[[Any], str]], ...]  # heading, field, format; a dash means unknown
+VenueColumns = tuple[tuple[str, str, Callable[[Any], str]], ...]  # heading, field of `VenueCosts`, formatter
 _VENUES: VenueColumns = (
     ("place", "place", str),
     ("kind", "kind", str),
@@ -159,7 +159,7 @@ class BacktestResult:
 
     @property
     def comparison(self) -> RouterComparison:
-        """The comparison of all routers, if all orders have the same size."""
+        """The comparison of the routers; `InputError` is raised if there are several order sizes."""
         if len(self.comparisons) > 1:
             sizes = ", ".join(map(self.size_text, self.comparisons))
             raise InputError(f"comparison needs one order size, got {sizes}; use comparisons[size]")
@@ -167,7 +167,7 @@ class BacktestResult:
 
     @property
     def instruments(self) -> tuple[Instrument, ...]:
-        """The instruments of the symbols."""
+        """The instrument of each symbol."""
         return tuple({day.symbol: day.instrument for day in self.days}.values())
 
     def size_text(self, size: float) -> str:
@@ -176,12 +176,12 @@ class BacktestResult:
 
     @property
     def synthetic(self) -> bool:
-        """Whether the days were generated, not recorded."""
+        """Whether any day was generated, not recorded."""
         return any(day.synthetic for day in self.days)
 
     @property
     def protection(self) -> str:
-        """Whether venues protect each other's quotes; one of `PROTECTIONS`."""
+        """The order protection, one of `PROTECTIONS`: the configured one, else the first day's."""
         return self.config.protection or self.days[0].protection
 
     def write(self, out: str | Path) -> list[Path]:
@@ -224,7 +224,7 @@ class BacktestResult:
         return benchmark_costs(judged, self.tables.fills.join(judged.select(KEY), on=KEY, how="semi"))
 
     def to_json(self) -> dict[str, Any]:
-        """Return the configuration, and the comparison and the verdict of each order size, as plain values."""
+        """Return the configuration, and for each order size the comparison, the verdict and the benchmark costs."""
         config = to_plain(self.config) | {
             "market": self.market,
             "fingerprint": seeding_hash([to_plain(self.config), [day.folder.name for day in self.days]]),
@@ -269,7 +269,7 @@ class BacktestResult:
     def _tolerances(self) -> dict[str, float]:
         """Return, by order size, the paper's risk tolerance equivalent to kappa, in the quote currency.
 
-        Empty if kappa is 0, or with several currencies.
+        Empty if kappa is 0 or the orders have several currencies.
         """
         orders = self.tables.orders
         price = float(orders.select((polars.col("mid") * polars.col("multiplier")).mean()).item())
@@ -293,14 +293,14 @@ class BacktestResult:
 
     @property
     def left_out(self) -> int:
-        """Number of orders that were skipped because no venue had a bid or no venue had an ask."""
+        """Number of orders skipped because no venue had a bid, no venue had an ask, or the mid was 0."""
         one = self.candidates[0].label
         played = self.tables.orders.filter(polars.col("router") == one)
         return len(self.days) * self.config.orders - played.height
 
     @property
     def verdict(self) -> str:
-        """Verdict by order size: the router to use."""
+        """The verdict of each order size, one per line; a line names the size if there are several."""
         said = {size: backtest_verdict(one, synthetic=self.synthetic) for size, one in self.comparisons.items()}
         several = len(said) > 1
         return "\n".join(f"{self.size_text(size)}: {text}" if several else text for size, text in said.items())
@@ -334,9 +334,9 @@ def run_backtest(
 ) -> BacktestResult:
     """Play routers on the days of a market and compare the costs of their orders.
 
-    Plays in ``cache`` are reused. Default of ``candidates``: the routers of the configuration, fitted on the training
-    days if needed. If queue positions are estimates, ``bounds`` plays the pessimistic and the optimistic model too.
-    ``joint`` is that of `RouterComparison`.
+    Plays in ``cache`` are reused. Default of ``candidates``: the configured routers and the benchmark rules; static
+    splits are fitted on the training days. The clairvoyant is always played. If queue positions are estimates,
+    ``bounds`` plays the pessimistic and the optimistic queue model too. `RouterComparison` explains ``joint``.
     """
     check_playable_days(days, config)
     pools = bool(days[0].pools)
@@ -386,13 +386,13 @@ def run_backtest(
 
 
 def limit_orders_play(days: Sequence[MarketDay], config: BacktestConfig) -> bool:
-    """Return whether limit orders can be played on any day: trades must tell when they fill."""
+    """Return whether limit orders can be played on any day: the day has order ids, or trades and a queue model."""
     queues = (day.load().queue for day in days)
     return any(queue is not None and (queue.flows or (queue.matched and config.queue_model)) for queue in queues)
 
 
 def queue_plays(days: Sequence[MarketDay], config: BacktestConfig) -> int:
-    """Return the number of plays of each router: 1, or if queue positions are estimates, those for their bounds too."""
+    """Return the number of plays of each router: 1, or 2 or 3 with the bounds of estimated queue positions."""
     model = config.queue_model
     if config.horizon == 0 or model is None or config.stress.pessimistic_queues or not estimated_queue_venues(days):
         return 1
@@ -432,7 +432,8 @@ def backtest(
         Where to prepare and play days.
     **orders
         Fields of `BacktestConfig`: ``orders``, ``hours``, ``horizon``, ``risk``, ``side``, ``lot``, ``train``,
-        ``latency_ms``, ``dark_latency_ms``, ``seeds``, ``block_minutes``, ``stress``, ``protection``, ``queue``.
+        ``latency_ms``, ``dark_latency_ms``, ``seeds``, ``block_minutes``, ``stress``, ``protection``, ``queue``,
+        ``benchmark``.
     """
     listed = valid_list("routers", routers, (str, Router), "names or routers")
     own = [one for one in listed if isinstance(one, Router)]

@@ -24,7 +24,7 @@ from riskroute.simulation.clairvoyant import Clairvoyant
 
 CLAIRVOYANT = Clairvoyant.name
 FITTED = ("static", "static+sweep")  # their parameters are fitted on the training days
-BENCHMARKS = ("dark-first+sweep", "dark-first+post+sweep", "rest-even+sweep", "sweep")  # the best is the benchmark
+BENCHMARKS = ("dark-first+sweep", "dark-first+post+sweep", "rest-even+sweep", "sweep")  # one becomes the benchmark
 NAMES = (*ROUTER_NAMES, CLAIRVOYANT)  # every router that can be backtested
 
 
@@ -33,8 +33,8 @@ class Candidate:
     """A router to play, given by name and parameters or as an object in its starting state, with its label in tables.
 
     For a router from a file (``FILE.py:CLASS``), ``source`` is the text of the file. Other processes and machines
-    therefore play the same code, and an edited file invalidates cached results. ``held_out`` has a fitted router again,
-    fitted without each fold of the training orders, on which it can be scored.
+    therefore play the same code, and an edited file invalidates cached results. ``held_out`` has one candidate for each
+    fold of the training orders: a fit to the other folds, which is scored on this one.
     """
 
     label: str
@@ -94,7 +94,7 @@ def check_candidates(texts: Sequence[str]) -> tuple[str, ...]:
 def candidate_names(asked: Sequence[str], *, pools: bool, horizon: float, train: int | None = None) -> list[str]:
     """Return the routers to play: the ``asked`` ones and the benchmark rules; if none are asked for, a default list.
 
-    If ``train`` is 0, the default list omits routers that are fitted on training days.
+    If ``train`` is 0, the default list and ``all`` omit the routers that are fitted on training days.
 
     Examples
     --------

@@ -1,11 +1,11 @@
 """One case of a study: choose a router for one symbol, order size and deadline, and explain the choice.
 
-The details are savings of the chosen router against the benchmark rule: overall, by state of the market, by hour, by
-venue, over time, under stress and over dark-pool assumptions; and example orders.
+The details compare the chosen router with the benchmark rule: overall, by state of the market, by hour, by venue, over
+time, under stress and over dark-pool assumptions. Example orders are added.
 
 Costs are against the price benchmark, in basis points of the order's value at the arrival mid, fees included. A
-difference is the cost of one router minus that of another, paired by order on the test days: negative saves. A saving
-has the opposite sign.
+difference is the cost of one router minus the cost of another, paired by order; it is negative if the first router is
+cheaper. A saving has the opposite sign.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ SURFACE_POINTS = len(_PRESENCE) * len(_ADVERSE)
 
 @dataclass(frozen=True)
 class CaseEstimate:
-    """A mean with its 95 % confidence interval over days or time blocks; the ends are None with one block."""
+    """A mean and its 95 % confidence interval over days or time blocks; ``low``, ``high`` are None with one block."""
 
     mean: float
     low: float | None
@@ -122,8 +122,9 @@ class CaseSaving:
     """Saving of one router against another on the test days; negative if it costs more.
 
     ``bps`` is the mean saving per order in basis points. The amounts are in the quote currency, None for orders in
-    several currencies; ``amount_per_day`` is for the mean number of orders per test day. ``detectable_bps`` is the
-    minimum saving that is detected with 80 % power, and ``p_value`` tests the hypothesis of no saving.
+    several currencies; ``amount_per_day`` is for the mean number of judged orders per symbol and test day.
+    ``detectable_bps`` is the minimum saving that is detected with 80 % power, ``p_value`` tests the hypothesis of no
+    saving; both are None with one time block.
     """
 
     router: str
@@ -138,16 +139,16 @@ class CaseSaving:
 
 @dataclass(frozen=True)
 class CaseStateDifference:
-    """Cost difference to the benchmark rule over the orders that arrived in one state of the market.
+    """Cost difference between the chosen router and the benchmark rule over the orders in one state of the market.
 
     - ``measure``: ``symbol`` if there are several, ``side`` if both are traded, ``hour`` (in the zone of the day),
       ``imbalance`` of the best prices, ``spread`` (basis points), ``volatility`` (basis points per root second over the
       previous five minutes) or ``depth`` (quantity displayed on the side to take from).
     - ``state``: the symbol, side or hour; ``with us`` or ``against us`` for the imbalance, as in `CaseRoutingRow`; else
       the tercile of the orders: ``low``, ``middle`` or ``high``.
-    - ``least``, ``most``: smallest and largest value in a tercile.
+    - ``least``, ``most``: smallest and largest value in the tercile; None for measures without terciles.
     - ``orders``: number of orders.
-    - ``difference_bps``: cost of the router minus that of the benchmark rule.
+    - ``difference_bps``: cost of the chosen router minus the cost of the benchmark rule.
     """
 
     measure: str
@@ -160,9 +161,10 @@ class CaseStateDifference:
 
 @dataclass(frozen=True)
 class CaseLearningCost:
-    """Exploration cost: the cost of orders minus that of the plans with the lowest estimated cost.
+    """Exploration cost: the cost of the plans sent minus the cost of the greedy plans on the same books.
 
-    ``later_bps`` is the cost after the first day; None with one day. Below 0 exploration paid off at once.
+    ``first_day_bps`` is for the first day of every symbol, ``later_bps`` for the other days; None with one day. A
+    negative cost means that exploration paid off at once.
     """
 
     first_day_bps: CaseEstimate
@@ -181,7 +183,7 @@ class _SurfacePoint:
 
 @dataclass(frozen=True)
 class CaseDarkSurface:
-    """Saving of a router against another over a grid of dark-pool assumptions, with ``orders`` orders per point."""
+    """Saving of a router against another over a grid of dark-pool assumptions, ``orders`` judged orders per point."""
 
     router: str
     against: str
@@ -190,17 +192,17 @@ class CaseDarkSurface:
 
     @property
     def estimated_share(self) -> float:
-        """The largest fraction of the volume at estimated prices over all points."""
+        """The largest fraction of the volume at estimated prices at any point."""
         return max(point.estimated_share for point in self.points)
 
 
 @dataclass(frozen=True)
 class CaseRoutingRow:
-    """Quantity that a router sends to one place in one state of the book.
+    """Fractions of the quantity that a router sends and fills at one place by one kind of child order, in one state.
 
     - ``spread``: tercile of the orders by spread: ``narrow``, ``middle`` or ``wide``.
-    - ``imbalance``: ``with us`` if the best prices hold more on the opposite side than on ours, so that the
-      price tends to move in our favour; else ``against us``.
+    - ``imbalance``: ``against us`` if the best prices hold more on our side than on the opposite side, so that the
+      price tends to move away; else ``with us``.
     - ``orders``: number of orders that arrived in this state.
     - ``place``, ``kind``: venue or pool, and kind of child order.
     - ``sent_fraction``: fraction of the quantity sent in this state; quantity that is sent again counts again.
@@ -218,7 +220,7 @@ class CaseRoutingRow:
 
 @dataclass(frozen=True)
 class _HourCost:
-    """Cost of the orders of a router in the hour beginning at ``hour``, in the zone of the day."""
+    """Cost of a router's judged orders that arrive in the hour beginning at ``hour``, in the zone of the day."""
 
     router: str
     hour: int
@@ -230,8 +232,8 @@ class _HourCost:
 class _LearningPoint:
     """Mean difference and exploration cost of consecutive orders, and of all orders so far, over symbols and seeds.
 
-    ``orders`` counts a symbol's orders since the first training day; exploration costs are None for a router that does
-    not explore.
+    ``orders`` counts the orders of one symbol and seed since the first training day. Exploration costs are None for a
+    router that does not explore.
     """
 
     orders: int
@@ -244,7 +246,7 @@ class _LearningPoint:
 
 @dataclass(frozen=True)
 class CaseLearningCurve:
-    """The difference between two routers over time, while one of them learns."""
+    """The difference between two routers over time, training days included."""
 
     router: str
     against: str
@@ -277,40 +279,44 @@ class StudyCase:
     """The answer for one symbol, order size and deadline.
 
     - ``quantity``, ``horizon``: natural quantity of an order, and its deadline in seconds.
-    - ``training_days``, ``test_days``: days on which the router was chosen and judged; a single day is halved.
+    - ``training_days``, ``test_days``: numbers of days on which the router was chosen and judged, summed over symbols;
+      a single day is halved and counts as a test day.
     - ``price``: mean mid of the judged orders; None for several symbols.
-    - ``depth_fraction``, ``volume_fraction``: median order size over displayed depth, and over the volume of a time
-      block if that is known.
+    - ``depth_fraction``, ``volume_fraction``: median of the order size over the displayed depth, and over the volume of
+      the time block; the latter is None if the volume is unknown.
     - ``training_objective_bps``: objective of every router on the training days: mean cost plus the charge for
       unforeseen variance. Fitted routers are scored on orders that they were not fitted to.
-    - ``chosen``: the router with the lowest objective on the training days, by `RiskProfile.best`; the benchmark rule
-      in a tie.
+    - ``chosen``: the admissible router with the lowest objective on the training days, see `RiskProfile.best`; the
+      benchmark rule in a tie.
     - ``use``: the chosen router if the test days confirm it, else the benchmark rule.
     - ``reason``: key of `riskroute.study.router_comparison.REASONS`.
     - ``saving``: saving of the chosen router against the benchmark rule; None if the rule was chosen.
-    - ``states``, ``losses``: difference to the benchmark rule by state of the market; states with a significant loss.
+    - ``states``, ``losses``: difference to the benchmark rule by state of the market, and the states with a significant
+      loss; empty if the rule was chosen.
     - ``learning``: exploration cost; None if the chosen router does not explore.
-    - ``not_looking``: saving of the sweep against the static split in basis points, which ignores the books; None if
-      ``static`` was not played.
+    - ``not_looking``: saving in basis points of the sweep against the static split, a router that ignores the books;
+      None if ``static`` was not played.
     - ``headroom_bps``: saving of perfect foresight against the benchmark rule.
-    - ``surface``: sensitivity to dark-pool assumptions; None without pools or if ``surface_orders`` is 0.
+    - ``surface``: sensitivity to dark-pool assumptions; None without pools, if ``surface_orders`` is 0, or if the sweep
+      is both the chosen router and the benchmark rule.
     - ``routing_table``: where the router to use sends orders.
     - ``symbol``: the symbol; empty for several symbols pooled.
-    - ``hours``, ``venues``: costs by hour, and by venue and pool, of the chosen router and the benchmark rule.
-    - ``learning_curve``: difference between these two over time; None if both are the sweep.
-    - ``examples``: a few orders of the chosen router.
-    - ``stresses``: the saving under stress; None unless configured.
+    - ``hours``, ``venues``: costs by hour, and by venue and pool, of the chosen router and the benchmark rule (of the
+      rule and the sweep if the rule was chosen).
+    - ``learning_curve``: difference between these two routers over time; None if both are the sweep.
+    - ``examples``: up to four orders of the chosen router.
+    - ``stresses``: the saving under stress; None unless configured, or if both routers are the sweep.
     - ``zone``: time zone of the days; empty if there are several.
     - ``verdict``: whether the data allow a verdict; if not, ``use`` is the benchmark rule, not a recommendation.
     - ``estimated_share``: fraction of the volume at estimated prices, of the chosen router or the benchmark rule,
       whichever is larger.
-    - ``further_days``, ``further_orders``: how many more would be enough for a verdict on the chosen router; see
-      `RouterComparison.further_days`.
+    - ``further_days``, ``further_orders``: numbers of further test days, and of orders on them, after which a verdict
+      on the chosen router is likely; see `RouterComparison.further_days`.
     - ``instruments``: the instruments of the symbols.
     - ``currency``: quote currency of all amounts; empty if there are several.
-    - ``training_excess_bps``: expected shortfall of every router on the training days minus that of the rule.
+    - ``training_excess_bps``: expected shortfall (5 %) of every router on the training days minus the rule's.
     - ``frontier``: points of all routers, and the answers under other profiles; None unless configured.
-    - ``benchmarks``: costs of all routers against every price benchmark, and their spreads, on the test days.
+    - ``benchmarks``: costs of all routers against every price benchmark, and the spreads they paid, on the test days.
     """
 
     quantity: int | float
@@ -442,7 +448,7 @@ def play_case(
 class CaseAnswer:
     """The plays under one risk profile, the router chosen on the training days, and the reason of the verdict.
 
-    ``objectives`` and ``excess`` are those of the training days, in basis points; see `StudyCase`.
+    ``objectives`` and ``excess`` are `training_objectives` and `training_excess` by router, in basis points.
     """
 
     result: BacktestResult
@@ -501,7 +507,7 @@ def _frontier(
     cache: PlayCache,
     finished: Callable[[PlayTask], None],
 ) -> CaseFrontier:
-    """Return the points of all routers, with those of the contextual router under several profiles, and the answers."""
+    """Return the points of all routers, the contextual router under several profiles, and the answers of ``others``."""
     plays, router = {}, line_candidate(own.result.candidates)
     if router is not None:
         for risk, one in ({config.risk: own} | dict(others)).items():
@@ -515,7 +521,10 @@ def _frontier(
 
 
 def _shown_pair(result: BacktestResult, chosen: str) -> tuple[Candidate, Candidate] | None:
-    """Return the chosen router and the benchmark rule; if they are the same, the rule and the sweep, or None."""
+    """Return the chosen router and the benchmark rule; if these are the same, the rule and the sweep.
+
+    None if all three are the same.
+    """
     bar = result.comparison.bar
     against = bar if chosen != bar else "sweep"
     if chosen == against:
@@ -525,7 +534,7 @@ def _shown_pair(result: BacktestResult, chosen: str) -> tuple[Candidate, Candida
 
 
 def _day_counts(days: Sequence[MarketDay], config: StudyConfig) -> tuple[int, int]:
-    """Return the numbers of training and test days over all symbols; a single halved day is a test day."""
+    """Return the numbers of training and test days, summed over symbols; a single halved day counts as a test day."""
     training = test = 0
     for symbol in dict.fromkeys(day.symbol for day in days):
         count = sum(day.symbol == symbol for day in days)
@@ -535,7 +544,7 @@ def _day_counts(days: Sequence[MarketDay], config: StudyConfig) -> tuple[int, in
 
 
 def _paired_orders(orders: polars.DataFrame, router: str, against: str) -> polars.DataFrame:
-    """Return the judged orders with ``bps``: the cost of one router minus that of another."""
+    """Return the judged orders with ``bps``, the cost of ``router`` minus the cost of ``against`` in basis points."""
     judged = order_costs_bps(orders.filter(polars.col("judged") & polars.col("router").is_in([router, against])))
     means = judged.group_by("router", *ORDER, "block", maintain_order=True).agg(polars.col("cost_bps").mean())
     one, other = (means.filter(polars.col("router") == name).drop("router") for name in (router, against))
@@ -560,7 +569,7 @@ def _saving_of(orders: polars.DataFrame, router: str, against: str, *, seed: int
 def _headline_saving(
     found: RouterComparison, router: str, paired: PairedDifference, orders: polars.DataFrame
 ) -> CaseSaving:
-    """Return the saving of a router against the benchmark rule, all of it from the resamples of the comparison."""
+    """Return the saving of a router against the benchmark rule; its intervals are from the comparison's resamples."""
     days = orders.filter("judged").select(polars.struct("symbol", "day").n_unique()).item()
     amount = found.routers[router].paired_amount
     each = None if amount is None else CaseEstimate(*amount).negated
@@ -606,7 +615,7 @@ def order_states(orders: polars.DataFrame, days: Sequence[MarketDay], config: Ba
 
 
 def _volatility(books: DayBooks, time: int) -> float:
-    """Return the volatility of the mid before ``time``, bps per root second; NaN without two-sided books."""
+    """Return the volatility of the mid before ``time``, bps per root second; NaN without mids."""
     mids = books.mids(time - SECOND * np.arange(300, -1, -1))  # the five minutes before
     moves = np.diff(mids) / abs(mids[-1])
     moves = moves[np.isfinite(moves)]
@@ -630,7 +639,7 @@ def imbalance_state() -> polars.Expr:
 def _differences_by_state(
     orders: polars.DataFrame, states: polars.DataFrame, router: str, against: str, *, seed: int
 ) -> tuple[CaseStateDifference, ...]:
-    """Return the difference between two routers by symbol, side, hour, imbalance, and tercile of the other measures."""
+    """Return the difference by symbol, side, hour, imbalance, and tercile of spread, volatility and depth."""
     gaps = _paired_orders(orders, router, against).join(states, on=ORDER, how="left", maintain_order="left")
     side = polars.when(polars.col("side") > 0).then(polars.lit("buy")).otherwise(polars.lit("sell"))
     zones = gaps["zone"].unique(maintain_order=True).to_list()
@@ -751,7 +760,7 @@ def _by_number(orders: polars.DataFrame, router: str, against: str) -> polars.Da
 
 
 def _parts(test: Vector) -> Iterator[Integers]:
-    """Yield the rows of each point of a learning curve, about 24 points in all."""
+    """Yield the rows of each point of a learning curve, about 24 points; no point mixes training and test orders."""
     changes = np.flatnonzero(np.diff(test.astype(np.int64))) + 1
     for stretch in np.split(np.arange(len(test)), changes):
         yield from np.array_split(stretch, min(max(round(24 * len(stretch) / len(test)), 1), len(stretch)))
@@ -798,7 +807,10 @@ def _stress_savings(
     cache: PlayCache | None = None,
     finished: Callable[[PlayTask], None] | None = None,
 ) -> CaseStressTable:
-    """Return the saving of one router against another under every stress; ``usual`` is the saving without stress."""
+    """Return the saving of one router against another under every stress; ``usual`` is the saving without stress.
+
+    Market impact is left out if it is unknown for any order.
+    """
     router, against = (one.label for one in pair)
     found, judged = [], 0
     for name, world in stresses.stress_configs(config, pools=bool(days[0].pools)).items():
@@ -828,7 +840,7 @@ def _dark_surface(
     cache: PlayCache | None = None,
     finished: Callable[[PlayTask], None] | None = None,
 ) -> CaseDarkSurface:
-    """Return the saving over a grid of dark-pool assumptions; routers start untrained at each point."""
+    """Return the saving over a grid of dark-pool assumptions; learning routers start untrained at each point."""
     router, against = (one.label for one in pair)
     worlds = [StressConfig(presence=presence, adverse=adverse) for presence in _PRESENCE for adverse in _ADVERSE]
     tasks = [play_tasks(pair, days, config.backtest(size, horizon, world)) for world in worlds]

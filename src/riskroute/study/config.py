@@ -46,10 +46,10 @@ _EXACT = "exact"  # queue positions from order ids only
 
 @dataclass(frozen=True)
 class StressConfig:
-    """Conditions that are harder than recorded or assumed.
+    """Stress conditions: changes to the recorded books and to the assumptions.
 
     - ``presence``, ``adverse``: factors on the liquidity in dark pools and on their adverse selection.
-    - ``leak``: probability per quantity of 1,000 sent to a pool that the far touch fades for a second.
+    - ``leak``: probability of information leakage per quantity of 1,000 sent to a pool; the far touch then fades.
     - ``fade``: fraction of the displayed size that is gone on arrival, at each venue with probability 1/2.
     - ``fees``: basis points of the price added to taker fees.
     - ``impact``: multiple of the estimated market impact added to the cost of what is taken.
@@ -75,25 +75,25 @@ class BacktestConfig:
 
     - ``quantities``: order sizes as natural quantities, such as 1000 shares or 0.25 BTC, used in rotation.
     - ``side``: ``buy``, ``sell``, or ``both`` alternating.
-    - ``lot``: lot size of child orders, a natural quantity. Default: that of the instrument.
+    - ``lot``: lot size of child orders, a natural quantity. Default: the lot size of the instrument.
     - ``orders``: orders per day, over all seeds.
     - ``horizon``: deadline of every order, seconds.
     - ``risk``: risk profile, its name (``cautious``, ``balanced`` or ``cheapest``), or kappa: basis points charged per
       squared basis point of variance of the unforeseen cost.
-    - ``routers``: names of routers. Default: the simple rules, the fitted static splits and the clairvoyant.
+    - ``routers``: names of routers or ``all``. Default: the simple rules, fitted static splits and the clairvoyant.
     - ``hours``: hours within which orders arrive and end, such as ``10:30-11:00``, in the zone of the recordings (New
-      York for synthetic days, which then consist of these hours only). Default: 09:35-15:55 in New York, else the whole
-      day.
+      York for synthetic days, which then consist of these hours only). Default: the session of the instrument if one is
+      declared, else 09:35-15:55 in New York and the whole day in other zones.
     - ``train``: number of training days at the beginning, on which routers are not judged. Default: half of the
-      days; a single day is halved.
+      days; of a single day, the first half of the orders.
     - ``latency_ms``, ``dark_latency_ms``: latency in milliseconds to a lit venue, and to a pool and back.
     - ``seeds``: number of draws of arrival times; the orders of a day are divided among them. Each seed also has its
       own random draws in dark pools and its own router, which learns from the orders of its seed.
     - ``seed``: the first seed.
     - ``block_minutes``: length of the time blocks of the bootstrap.
     - ``stress``: stress conditions.
-    - ``protection``: ``reg-nms`` if venues protect each other's quotes, else ``none``. Default: that of the market,
-      which is ``reg-nms`` for synthetic days and US equities.
+    - ``protection``: ``reg-nms`` if venues protect each other's quotes, else ``none``. Default: ``reg-nms`` for
+      synthetic days and for recordings that are all of US equities, else ``none``.
     - ``queue``: model of queue positions at venues whose trades have no order ids, one of `QUEUE_MODELS`; with
       ``exact`` these venues take no limit orders. Default: `DEFAULT_QUEUE_MODEL`. Order ids give exact positions.
     - ``benchmark``: the price against which costs are stated, one of `PRICE_BENCHMARKS`.
@@ -138,7 +138,7 @@ class BacktestConfig:
 
     @property
     def queue_model(self) -> QueueModel | None:
-        """The model of queue positions without order ids; None for no limit orders there."""
+        """The model of queue positions at venues without order ids; None if these venues take no limit orders."""
         if self.queue == _EXACT:
             return None
         if self.stress.pessimistic_queues:
@@ -163,8 +163,8 @@ class StudyConfig:
     - ``train``: number of training days at the beginning, on which routers learn and one is chosen. Default: half of
       the days; a single day is halved.
     - ``routers``: routers to compare with the benchmark rules.
-    - ``surface_orders``: orders per day for each dark-pool assumption, at most ``orders``; 0 skips the sensitivity
-      analysis.
+    - ``surface_orders``: orders per day for each dark-pool assumption; more than ``orders`` count as ``orders``, and 0
+      skips the sensitivity analysis.
     - ``frontier``: whether to answer for the other risk profiles too, and to play the contextual router under several.
     - ``stresses``: whether to repeat the chosen router and the benchmark rule under stress, which takes a dozen plays
       of each.
@@ -249,7 +249,7 @@ def _different(name: str, values: Sequence[float]) -> tuple[int | float, ...]:
 
 
 def changed_config(config: Any) -> str:
-    """Return the fields of a configuration that differ from the defaults, as keyword arguments."""
+    """Return the fields of a configuration that differ from the defaults, as the text of keyword arguments."""
     default = type(config)()
     values = {item.name: getattr(config, item.name) for item in fields(config)}
     changed = {name: value for name, value in values.items() if value != getattr(default, name)}
@@ -376,7 +376,7 @@ class SplitStudyConfig:
         return TimeWindow(first, last, buckets)
 
     def lot_of(self, units: int, instrument: Instrument) -> int:
-        """Return the lot size in units. Default: one that makes the order 20 to 100 lots, or the instrument's."""
+        """Return the lot size in units. Default: the smallest with 20 to 100 lots per order, or the instrument's."""
         if self.lot is not None:
             lot = instrument.units(self.lot, "lot")
             if units % lot:
@@ -389,7 +389,7 @@ class SplitStudyConfig:
 
 
 def _begins_within(hours: tuple[dt.time, dt.time], others: tuple[dt.time, dt.time]) -> bool:
-    """Return whether hours begin within others, either of which may cross midnight."""
+    """Return whether ``hours`` begin within ``others``; both may cross midnight."""
     first, last = others
     return hours[0] == first or clock_duration(first, hours[0]) < clock_duration(first, last)
 

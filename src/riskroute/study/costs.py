@@ -2,8 +2,8 @@
 
 ``s`` is 1 for a buy order and -1 for a sell order, ``S`` its quantity; a fill is of quantity ``q`` at price ``p`` at
 time ``t``, and ``m[t]`` is the consolidated mid then. Costs, spreads and markouts are basis points of the arrival mid
-``m0``; amounts divide by the contract multiplier. Unknown values, such as the markout of a pool that never filled, are
-null, never NaN.
+``m0``; for costs and fees the value ``S m0`` includes the contract multiplier. Unknown values, such as the markout of a
+pool that never filled, are null, never NaN.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def order_costs_bps(orders: pl.DataFrame, impact: float = 0.0) -> pl.DataFrame:
 
 
 def order_objectives(orders: pl.DataFrame, kappa: float, impact: float = 0.0) -> pl.DataFrame:
-    """Add ``cost_bps``, ``unforeseen_bps`` and ``objective_bps``, whose mean over the orders is `objective_cost`.
+    """Add ``cost_bps``, ``unforeseen_bps`` and ``objective_bps``; the mean of the last is `objective_cost`.
 
     Examples
     --------
@@ -109,8 +109,9 @@ def order_objectives(orders: pl.DataFrame, kappa: float, impact: float = 0.0) ->
 def objective_cost(orders: pl.DataFrame, kappa: float, impact: float = 0.0) -> float:
     """Return the mean cost plus ``kappa`` times the variance of the unforeseen cost, in basis points.
 
-    The foreseen cost is that of the plan if the displayed books hold and nothing else fills. A router sees the books
-    before it sends, so their variation is no risk. Variances are computed by order size, then averaged.
+    The unforeseen cost is the cost minus the cost of the plan if the displayed books hold and nothing else fills. A
+    router sees the books before it sends, so their variation is no risk. Variances are computed by order size, then
+    averaged over orders.
 
     Examples
     --------
@@ -156,12 +157,12 @@ def _spreads() -> dict[str, pl.Expr]:
 
 
 def _half_spread() -> pl.Expr:
-    """Return half the quoted spread ``(ask - bid) / (2 m0)`` as displayed over all venues at the decision."""
+    """Return half the quoted spread ``(ask - bid) / (2 m0)`` at the decision, from the best prices of all venues."""
     return _BPS * (pl.col("ask") - pl.col("bid")) / (2 * pl.col("arrival"))
 
 
 def _sums_by_kind(children: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
-    """Sum child orders: ``count``, ``hits`` (with any fill), ``sent``, ``filled``, and the terms of `_fade`."""
+    """Return the ``count`` of child orders, the ``hits`` (those with a fill), and sums for fill rates and `_fade`."""
     hoped = pl.min_horizontal("sent", "displayed")
     there = (pl.col("kind") == "take") & pl.col("displayed").is_not_null() & (hoped > 0)
     return (
@@ -200,9 +201,9 @@ class _CostTercile:
     """Costs of a tercile of the orders by a measure.
 
     Terciles are computed over the orders of all routers; ties are not split. ``measure`` is ``spread`` (quoted at the
-    decision, basis points), ``time`` (hours since midnight in the zone of the day) or ``size`` (quantity of the
-    order over that displayed on the side it takes from); ``least`` and ``most`` are its extremes among the router's
-    orders.
+    decision, basis points), ``time`` (hours since midnight in the zone of the day) or ``size`` (quantity of the order
+    over the quantity displayed on the side to take from). ``least`` and ``most`` are the smallest and the largest value
+    of the measure among the router's orders in the tercile.
     """
 
     measure: str
@@ -225,8 +226,8 @@ def _measure(label: str, unit: str, digits: int | None = None) -> Any:
 class RouterCosts:
     """Costs and fills of the orders of one router.
 
-    Costs are means over orders; spreads, markouts and times are means and quantiles over quantity. Seeds, symbols and
-    days are pooled. Every measure has its label and unit; these need a definition:
+    Costs are means over orders; spreads, markouts and times to fill are means and quantiles over quantity. Seeds,
+    symbols and days are pooled. Every measure has its label and unit; these need a definition:
 
     - ``cost_bps``: mean of ``cost / (S m0)``, fees included; the cost is stated against the price benchmark.
     - ``slippage_bps``: arrival slippage without fees: mean of ``sum(q s (p - m0)) / (sum(q) m0)``.
@@ -264,8 +265,9 @@ class RouterCosts:
     - ``reversion_1_bps``, ``reversion_10_bps``, ``reversion_60_bps``: mean over orders of ``s (m[end] - m[end+D]) /
       m0`` after the last fill; positive: the price reverted. Recorded books contain no impact of our own.
     - ``quantity``: natural quantity ordered; sums over instruments with different quantities have no meaning.
-    - ``estimated``, ``prevented``, ``through``: quantities beyond the displayed size, at an estimated
-      price; not taken because a better price was elsewhere; traded through a better quote.
+    - ``estimated``: quantity beyond the displayed size, filled at an estimated price.
+    - ``prevented``, ``through``: quantity not taken because another venue had a better quote, and quantity that traded
+      through a better quote.
     - ``zone``: time zone of the days; empty if there are several.
     """
 
@@ -327,8 +329,8 @@ class BenchmarkCosts:
       m0)``, against the mid at arrival, the far touch at arrival, and VWAP and TWAP from arrival to the horizon.
       ``vwap_bps`` is None unless all days have public trades.
     - ``effective_spread_bps``, ``realised_spread_bps``: as in `RouterCosts`.
-    - ``untraded_share``: fraction of the orders with a horizon until which no public trade occurs, so that the arrival
-      mid is their VWAP; None without public trades.
+    - ``untraded_share``: fraction of all orders that have a horizon above 0 and no public trade until then, so that
+      their VWAP is the arrival mid; None unless all days have public trades.
     """
 
     router: str
@@ -348,7 +350,7 @@ class VenueCosts:
     Adverse selection is measured for passive fills only (dark pools and limit orders), and null for other kinds.
     Measures that are not listed are defined as in `RouterCosts`.
 
-    - ``router``, ``place``, ``kind``: router; venue or pool (``beyond`` for what is beyond all displays); kind: take,
+    - ``place``, ``kind``: venue or pool, ``beyond`` for shares beyond all displayed depth; kind of child order: take,
       sweep, limit, dark or dark_rest.
     - ``orders``: number of orders with child orders there.
     - ``blocks``: time blocks with a fill there.
@@ -359,14 +361,15 @@ class VenueCosts:
     - ``mid_markout_1_bps``, ``mid_markout_10_bps``, ``mid_markout_60_bps``: ``s (m[t+D] - m[t]) / m0``, without the
       spread.
     - ``adverse_1_bps``, ``adverse_10_bps``, ``adverse_60_bps``: adverse selection: minus the mid-to-mid markout.
-    - ``adverse_1_interval``, ``adverse_10_interval``, ``adverse_60_interval``: 95 % bootstrap interval over time
-      blocks; null with fewer than 30 blocks.
-    - ``toxicity``: adverse selection at 1 s over half the quoted spread at the decision, of the same fills.
+    - ``adverse_1_interval``, ``adverse_10_interval``, ``adverse_60_interval``: 95 % bootstrap interval of the adverse
+      selection over time blocks; null with fewer than 30 blocks.
+    - ``toxicity``: adverse selection at 1 s over half the quoted spread at the decision, both over the same fills.
     - ``saving_bps``: saving of passive fills against a sweep at half the quoted spread: ``((ask - bid) / 2 - s (p -
       m[t]) - fee) / m0``; the sweep's taker fees and depth are ignored.
-    - ``net_saving_bps``: the same minus the adverse selection at 10 s: ``((ask - bid) / 2 + s (m[t+10] - p) - fee) /
-      m0``.
-    - ``toxic``: whether the interval of the adverse selection at 1 s lies above the saving; null without an interval.
+    - ``net_saving_bps``: ``saving_bps`` minus the adverse selection at 10 s: ``((ask - bid) / 2 + s (m[t+10] - p) -
+      fee) / m0``.
+    - ``toxic``: whether the whole interval of the adverse selection at 1 s is above ``saving_bps``; null without an
+      interval.
     """
 
     router: str
@@ -405,7 +408,7 @@ class VenueCosts:
 
 @dataclass(frozen=True, eq=False)
 class _CostInputs:
-    """Orders, child orders and fills with null for unknown values; the last two have columns of their order."""
+    """Orders, child orders and fills with null for unknown values; ``children`` and ``fills`` have order columns."""
 
     orders: pl.DataFrame
     children: pl.DataFrame
@@ -413,7 +416,7 @@ class _CostInputs:
 
 
 def _cost_inputs(orders: pl.DataFrame, children: pl.DataFrame, fills: pl.DataFrame) -> _CostInputs:
-    """Return the tables of a backtest with null for unknown values, and orders joined to their children and fills."""
+    """Return the tables with null for unknown values, and the columns of each order added to its children and fills."""
     found = (
         _nulls(orders)
         .rename({"mid": "arrival"})
@@ -433,7 +436,7 @@ def _nulls(table: pl.DataFrame) -> pl.DataFrame:
 
 
 def order_benchmark_costs(orders: pl.DataFrame, fills: pl.DataFrame) -> pl.DataFrame:
-    """Return the measures of `BenchmarkCosts` of every order, with the columns of its key."""
+    """Return the measures of `BenchmarkCosts` for every order, with the columns of `KEY`."""
     tables = _cost_inputs(orders, fills.clear(), fills)
     costs = {f"{name}_bps": cost_against(name) * _BPS / notional() for name in PRICE_BENCHMARKS}
     untraded = ((pl.col("traded") == 0) & (pl.col("horizon") > 0)).cast(pl.Float64)
@@ -574,7 +577,7 @@ def _fill_measures(fills: pl.DataFrame) -> pl.DataFrame:
 
 
 def _volume_measures(fills: pl.DataFrame) -> pl.DataFrame:
-    """Return fractions of the volume by kind, and the spread captured by limit orders."""
+    """Return the fractions of `volume_fractions`, and the spread captured by limit orders, by router."""
     captured = pl.col("sign") * (pl.col("mid") - pl.col("price")) * _QUANTITY
     offered = (pl.col("ask") - pl.col("bid")) / 2 * _QUANTITY
     both = (pl.col("kind") == "limit") & captured.is_not_null() & offered.is_not_null()
@@ -636,7 +639,7 @@ _ROW = ("router", "place", "kind")
 def costs_by_venue(
     orders: pl.DataFrame, children: pl.DataFrame, fills: pl.DataFrame, *, seed: int = 0
 ) -> tuple[VenueCosts, ...]:
-    """Return the costs by router, place and kind of child order, those with the largest volume first."""
+    """Return the costs by place and kind of child order, router by router, the largest filled quantity first."""
     tables = _cost_inputs(orders, children, fills)
     routers = tables.orders.select("router").unique(maintain_order=True).with_row_index("rank")
     traded = _with_seconds(tables.fills, tables.children)

@@ -37,12 +37,12 @@ KEY = tuple(_KEY)  # identifies an order
 # Quantities are natural and amounts in `currency`; the value of an order is `quantity * mid * multiplier`. (As played,
 # before `DayTables.natural`: whole numbers of units, and costs at a multiplier of 1.) Times are UTC nanoseconds. At the
 # decision: `bid` and `ask` are the best prices of all venues, `depth` the quantity displayed on the side to take from.
-# At the deadline: `end_mid`, `end_spread`. From arrival to deadline: `twap` of the mid, `vwap` and quantity `traded` of
-# the public trades (NaN without trades on the day; `mid` if there are none then). `after_10` is the mid ten seconds
-# after the last fill. `cost` is stated against the price `benchmark`, and so is `foreseen`, the cost if the display
-# holds and nothing else fills; `impact` is the estimated market impact of the quantity taken, and not part of `cost`;
-# `volume` is that of the time block.
-# `exploration` is the cost minus that of the plan with the lowest estimated cost, NaN for routers that always send it.
+# At the deadline: `end_mid`, `end_spread`. From arrival to deadline: `twap` of the mid; `vwap` and quantity `traded` of
+# the public trades (both NaN if the day has none; `mid` and 0 if none occur in this time). `after_10` is the mid ten
+# seconds after the last fill. `cost` and `foreseen` (the cost if the displayed books hold and nothing else fills) are
+# stated against the price `benchmark`. `impact` is the estimated market impact of the quantity taken, and not part of
+# `cost`; `volume` is the traded volume of the time block.
+# `exploration` is the cost minus the cost of the greedy plan on the same books, NaN for routers that do not explore.
 # `block` numbers the time blocks of the day; `judged` is false on training days; `clock` is local to `zone`.
 ORDERS: Schema = _KEY | {
     "time": polars.Int64,
@@ -81,7 +81,7 @@ ORDERS: Schema = _KEY | {
     "currency": polars.String,
 }
 
-# `displayed`: quantity that the venue displayed at the decision, at most that sent; `fee`: of the child, an amount
+# `displayed`: the lesser of the quantity displayed at the decision and `sent`, NaN unless `kind` is take; `fee`: amount
 CHILDREN: Schema = _KEY | {
     "child": polars.Int64,
     "kind": polars.String,
@@ -96,8 +96,8 @@ CHILDREN: Schema = _KEY | {
     "known": polars.Int64,
 }
 
-# `fee` is an amount per quantity of 1, with a minimum or maximum of its child; `mid_10` is the consolidated mid ten
-# seconds later
+# `fee` is an amount per quantity of 1, and includes a share of the child's minimum or maximum fee; `mid` is the
+# consolidated mid at the fill, `mid_10` ten seconds later
 FILLS: Schema = _KEY | {
     "child": polars.Int64,
     "kind": polars.String,
@@ -135,14 +135,14 @@ def notional() -> polars.Expr:
 
 
 def benchmark_price(name: str) -> polars.Expr:
-    """Return an expression for the price of an order in `PRICE_BENCHMARKS`."""
+    """Return an expression for the price benchmark of an order by its name in `PRICE_BENCHMARKS`."""
     if name == "touch":
         return polars.when(polars.col("sign") > 0).then("ask").otherwise("bid")
     return polars.col({"arrival": "mid"}.get(name, name))
 
 
 def cost_against(name: str, cost: str = "cost") -> polars.Expr:
-    """Return an expression for the cost of an order against a price in `PRICE_BENCHMARKS`, an amount.
+    """Return an expression for the cost of an order, an amount, against the price ``name`` of `PRICE_BENCHMARKS`.
 
     Examples
     --------
@@ -157,7 +157,7 @@ def cost_against(name: str, cost: str = "cost") -> polars.Expr:
 
 @dataclass(frozen=True, eq=False)
 class DayTables:
-    """Orders, child orders and fills, and optionally the final state of the router."""
+    """Orders, child orders and fills, and optionally the final state of the router with the first seed."""
 
     orders: polars.DataFrame
     children: polars.DataFrame
@@ -187,7 +187,7 @@ class DayTables:
         )
 
     def against(self, benchmark: str) -> DayTables:
-        """Return tables whose costs are stated against another price in `PRICE_BENCHMARKS`."""
+        """Return the tables with costs stated against the price ``benchmark`` of `PRICE_BENCHMARKS`."""
         costs = {name: cost_against(benchmark, name) for name in ("cost", "foreseen")}
         return replace(self, orders=self.orders.with_columns(**costs, benchmark=benchmark_price(benchmark)))
 
@@ -233,10 +233,10 @@ def day_tables(
 ) -> DayTables:
     """Return the tables of a played day, in units of the instrument: see `DayTables.natural`.
 
-    ``key`` holds router, seed, symbol and day of every row. Without a ``queue``, ``impact`` and ``volume`` are NaN,
-    without ``trades``, ``vwap`` and ``traded``. Costs are stated against the arrival mid. Time blocks are counted from
-    ``begins``, UTC nanoseconds. Default: the time of the first order. Orders are judged from number ``judged_from`` on.
-    ``twaps`` are those of all orders of the day if known.
+    ``key`` holds router, seed, symbol and day of every row. Without a ``queue``, ``impact`` and ``volume`` are NaN;
+    without ``trades``, ``vwap`` and ``traded`` are NaN. Costs are stated against the arrival mid. Time blocks are
+    counted from ``begins``, UTC nanoseconds. Default: the time of the first order. Orders are judged from number
+    ``judged_from`` on. ``twaps`` has the TWAP of every order of the day by number; default: computed here.
     """
     if begins is None:
         begins = min((one.done.context.time for one in played.orders), default=0)
@@ -323,7 +323,7 @@ def _impacts(
     block_seconds: float,
     begins: int,
 ) -> tuple[Floats, Floats]:
-    """Return the impact, ``taken * volatility * sqrt(taken / volume)``, and the volume, by order."""
+    """Return ``taken * volatility * sqrt(taken / volume)`` and the volume of the time block, by order."""
     if queue is None or not orders:
         return np.full(len(orders), np.nan), np.full(len(orders), np.nan)
     length = int(block_seconds * SECOND)
@@ -360,7 +360,7 @@ def _children(one: PlayedOrder) -> list[tuple[Any, ...]]:
 
 
 def _displayed(context: Context, place: str, sent: int) -> float:
-    """Return the shares that a venue displayed at the decision, at most those sent."""
+    """Return the shares that a venue displayed at the decision, at most ``sent``."""
     venue = context.books.venues.index(place)
     return float(min(sent, context.displayed.sizes[venue].sum()))
 

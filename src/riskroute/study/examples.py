@@ -22,7 +22,7 @@ from riskroute.study.markets import MarketDay
 from riskroute.study.play import day_to_play
 from riskroute.study.router_comparison import ORDER
 
-# reasons to show an order: the median, best or worst saving (cost if there is no other router), or only sweeps
+# reasons to show an order: median, best or worst saving (cost if there is no other router), or only takes and sweeps
 _WHY = ("a typical order", "the best order", "the worst order", "an order that only swept")
 
 

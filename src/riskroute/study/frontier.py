@@ -1,7 +1,7 @@
 """The risk frontier of a case: mean cost against tail of all routers, and what each risk profile would choose.
 
 The contextual router minimises the objective of its risk profile, so that its points under several profiles form a
-line. A point is efficient if no other router is at least as cheap with a tail at least as good.
+line. A point is efficient if every different point has a higher mean cost or a higher expected shortfall.
 """
 
 from __future__ import annotations
@@ -85,7 +85,8 @@ def frontier_points(
 ) -> tuple[FrontierPoint, ...]:
     """Return the points of all routers but the clairvoyant on the judged orders, cheapest first.
 
-    ``orders`` has the orders of all routers, ``line`` those of ``router`` under other profiles, or its only profile.
+    ``orders`` has the orders of all routers. ``line`` has the orders of ``router`` by risk profile; if it is not empty,
+    the orders of ``router`` in ``orders`` are ignored.
     """
     found = [_point(name, "", some) for (name,), some in _judged(orders).group_by("router", maintain_order=True)]
     points = [one for one in found if one.router not in (CLAIRVOYANT, *([router] if line else []))]

@@ -58,21 +58,22 @@ class HeadroomParts:
     - ``orders``: number of judged orders.
     - ``standard``: the standard rule, ``dark-first+sweep``, or ``sweep`` without pools. Plans with a larger expected
       shortfall are left out under a capped risk profile.
-    - ``fixed_bps``, ``seeing_bps``, ``learned_bps``: objectives of the fixed plans, of the plans that see the books and
-      were fitted on the judged days, and of those that were not.
+    - ``fixed_bps``, ``seeing_bps``, ``learned_bps``: objectives of the fixed plans, of all plans that see the books,
+      and of the latter that were not fitted to the orders they are judged by.
     - ``foresight_bps``: cost with perfect foresight; nothing is unforeseen.
-    - ``best_fixed``, ``best_seeing``, ``best_learned``: those with the lowest objectives; ``best_seeing`` is the best
-      fixed plan if seeing the books helps nowhere.
+    - ``best_fixed``, ``best_seeing``, ``best_learned``: the plans with the lowest objectives; ``best_seeing`` is the
+      best fixed plan if no plan that sees the books has a lower objective.
     - ``fixed_saving_bps``: saving of the best fixed plan against the standard rule.
     - ``seeing_saving_bps``: saving of the best plan that sees the books against the best fixed plan: an upper bound on
       what learning saves, since these plans were fitted on the judged days.
-    - ``learned_saving_bps``: the same for the best plan that was not fitted to the orders it is judged by; below 0 if
-      all of these lose. ``learned_low_bps``, ``learned_high_bps``: its 95 % confidence interval over days or time
-      blocks; None with one of them.
-    - ``foresight_saving_bps``: saving of perfect foresight beyond that.
-    - ``estimated_share``: the largest fraction of the volume at estimated prices among these plans.
+    - ``learned_saving_bps``: saving of ``best_learned`` against the best fixed plan; below 0 if it loses.
+      ``learned_low_bps``, ``learned_high_bps``: its 95 % confidence interval over days or time blocks; None with one of
+      them.
+    - ``foresight_saving_bps``: saving of perfect foresight against ``best_seeing``.
+    - ``estimated_share``: the largest fraction of the volume at estimated prices among the three best plans and the
+      clairvoyant.
     - ``queues``: a sentence about estimated queue positions, empty if there are none.
-    - ``resting``: whether limit orders could be played, or were not asked for.
+    - ``resting``: whether limit orders could be played; true if the deadline is 0.
     - ``benchmark``: the price against which costs are stated, one of `PRICE_BENCHMARKS`.
     """
 
@@ -281,14 +282,14 @@ def _by_state(
     means = means.sort("objective_bps", "router").group_by("state", "fold").agg(polars.col("router").first())
     best = means.with_columns(fold=1 - polars.col("fold")) if held_out else means
     chosen = every.join(best, on=["state", "fold", "router"], how="semi")
-    # a state that no other block has seen is played like the best plan of all
+    # a state that no block of the other half has is played by the best plan over all states
     overall = every.group_by("router").agg(polars.col("objective_bps").mean()).sort("objective_bps", "router")["router"]
     others = every.filter(polars.col("router") == overall[0]).join(chosen, on=ORDER, how="anti")
     return polars.concat([chosen, others])
 
 
 def _excess_shortfalls(judged: Mapping[str, polars.DataFrame], standard: str) -> dict[str, float]:
-    """Return the expected shortfall (5 %) of every router minus that of the standard rule, in basis points."""
+    """Return the expected shortfall (5 %) of every router minus the standard rule's, in basis points."""
     tails = {
         name: float(order_objectives(rows, 0.0).select(expected_shortfall(polars.col("cost_bps"))).item())
         for name, rows in judged.items()
@@ -297,7 +298,7 @@ def _excess_shortfalls(judged: Mapping[str, polars.DataFrame], standard: str) ->
 
 
 def _paired_saving(one: polars.DataFrame, other: polars.DataFrame, config: BacktestConfig) -> BootstrapDifference:
-    """Return the objective of one router minus that of another, with an interval over days or time blocks."""
+    """Return the objective of ``one`` minus the objective of ``other``, with an interval over days or time blocks."""
     key = [*ORDER, "block"]
     pair = [order_objectives(rows, config.risk.kappa).select(*key, "objective_bps") for rows in (one, other)]
     both = pair[0].join(pair[1], on=key, suffix="_other")

@@ -84,7 +84,7 @@ class MarketDay:
 
     @property
     def zone(self) -> str:
-        """Time zone of its hours."""
+        """Time zone of the instrument."""
         return self.instrument.zone
 
     @property
@@ -103,11 +103,11 @@ class MarketDay:
 
     @property
     def fees(self) -> VenueFees:
-        """Fees of its venues."""
+        """Fees of the venues."""
         return VenueFees(*map(np.array, self.plain_fees))
 
     def load(self) -> PreparedDayBooks:
-        """Return books and queues; those of the latest call stay in memory."""
+        """Return the prepared books, queues and trades; the day of the latest call stays in memory."""
         try:
             record = (self.folder / PreparedDayBooks.RECORD).stat()
         except OSError:
@@ -127,7 +127,7 @@ def without_trades(days: Sequence[MarketDay]) -> tuple[MarketDay, ...]:
 
 
 def market_days_zone(days: Sequence[MarketDay]) -> str:
-    """Return the time zone of the days; empty if there are several."""
+    """Return the time zone of the days; empty if they have several."""
     zones = {day.zone for day in days}
     return zones.pop() if len(zones) == 1 else ""
 
@@ -240,15 +240,15 @@ def market_days(
     seed : int
         Seed of a synthetic market.
     hours : Hours, optional
-        Hours of a synthetic day in New York. Default: `_SYNTHETIC_HOURS`.
+        Hours of a synthetic day in New York, ignored for recordings. Default: `_SYNTHETIC_HOURS`.
     kept : Path
         Cache folder for prepared days.
     fees : FeeSchedule, optional
-        Fees of recorded venues; a synthetic market has its own.
+        Fees of recorded venues; refused for a synthetic market, which has its own.
     pools : Sequence[DarkMarketPool], optional
-        Dark pools. Default: those of the market.
+        Dark pools. Default: the pools of the market; recordings have none.
     instruments : Mapping[str, Instrument], optional
-        Declared instruments by symbol, which replace those of the recordings.
+        Declared instruments by symbol, which replace the recorded ones; refused for a synthetic market.
     backend : Backend, optional
         Where to prepare days.
     progress : Callable, optional

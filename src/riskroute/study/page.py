@@ -271,7 +271,7 @@ def _verdict_facts(case: StudyCase, risk: RiskProfile) -> tuple[tuple[str, str],
 
 
 def _charged_fact(found: RouterComparison, router: str) -> list[tuple[str, str]]:
-    """Return the saving by which a router is judged, where the charge for risk makes it another one."""
+    """Return the saving with the charge for risk, by which routers are judged; empty if the charge changes nothing."""
     cost, pair = found.routers[router].paired, found.routers[router].paired_objective
     if cost is None or pair is None or pair.low is None or pair.high is None or pair.p_value is None:
         return []

@@ -45,7 +45,8 @@ def _check_tables(tables: DayTables, hours: Hours, negative: Sequence[str] = ())
     """Raise `InvariantError` unless quantities and money are conserved and orders lie within the hours.
 
     The tables are as played, in units. Fills must add up to the quantity, cost, fees and estimated quantity of their
-    order, and to their child orders. Prices are above 0, except for the symbols in ``negative``.
+    order, and to their child orders; none is earlier than the order. Prices are above 0, except for the symbols in
+    ``negative``.
     """
     orders = tables.orders
     bps = 1e4 / notional()
@@ -90,7 +91,7 @@ def _check_hours(orders: pl.DataFrame, hours: Hours) -> None:
 
 
 def check_played_bound(orders: pl.DataFrame) -> None:
-    """Raise `InvariantError` if an order costs less than with perfect foresight."""
+    """Raise `InvariantError` if an order costs less than the same order of the clairvoyant."""
     scale = 1e4 / notional()
     key = [name for name in KEY if name != "router"]
     bound = orders.filter(pl.col("router") == CLAIRVOYANT).select(*key, bound=pl.col("cost") * scale)
@@ -156,7 +157,7 @@ class PlayTask:
             return dataclasses.replace(self.play(routers), state=routers[0].state())
 
     def start(self, draw: OrderDraw) -> Router:
-        """Make the router with the seed and risk profile of the backtest, if it has these parameters."""
+        """Make the router; seed, risk profile and rounds are the backtest's unless the candidate sets them."""
         known = {"rounds": len(self.days) * draw.orders, "seed": draw.seed, "risk": self.config.risk}
         given = {name: known[name] for name in self._given}
         return dataclasses.replace(self.candidate, parameters={**given, **self.candidate.parameters}).make()
@@ -226,7 +227,7 @@ class PlayTask:
 
 @lru_cache(maxsize=1000)
 def _twaps(day: MarketDay, times: bytes, horizons: bytes) -> Floats:
-    """Return the TWAP of every order of a day; it is the same for all routers, and kept for the next one."""
+    """Return the TWAP of every order of a day; cached, since it is the same for all routers."""
     prepared, begins = day.load(), np.frombuffer(times, dtype=np.int64)
     ends = begins + (np.frombuffer(horizons) * SECOND).astype(np.int64)
     return prepared.books.aged(STALE[prepared.queue is not None]).mean_mids(begins, ends)
@@ -254,14 +255,16 @@ def _placebo_view(placebo: str, day: PlayableDay, seed: int) -> View:
 
 
 def _first_judged(place: int, days: int, train: int, orders: int) -> int:
-    """Return the number of the first judged order of a day; of a single day the second half is judged."""
+    """Return the number of the first judged order of a day; with training, a single day is judged from its middle."""
     if days == 1:
         return orders // 2 if train else 0
     return orders if place < train else 0
 
 
 def training_days(days: int, train: int | None) -> int:
-    """Return the number of training days. Default: half of the days; a single day is halved and counts as 1.
+    """Return the number of training days: ``train``, at most all but one. Default: half of the days, at least 1.
+
+    A single day is halved and counts as 1.
 
     Examples
     --------
@@ -357,7 +360,7 @@ def _configured_hours(day: MarketDay, config: BacktestConfig) -> tuple[int, int]
 
 
 def check_playable_days(days: Sequence[MarketDay], config: BacktestConfig) -> None:
-    """Raise an error unless every day has time for its orders and a test day is left; a single day is halved.
+    """Raise `InputError` unless every day has time for its orders and a test day is left; a single day is halved.
 
     If VWAP is the price benchmark, every day must have public trades.
     """

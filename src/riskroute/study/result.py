@@ -35,7 +35,7 @@ class StudyResult:
     - ``config``: the configuration.
     - ``days``: symbols and days played.
     - ``pools``: assumed dark pools.
-    - ``cases``: one per symbol, size and deadline; with several symbols, one more that pools them.
+    - ``cases``: one per symbol, size and deadline; with several symbols, one more per size and deadline pools them.
     - ``versions``: versions of the software that the numbers depend on.
     - ``synthetic``: whether the days were generated, not recorded.
     - ``protection``: ``reg-nms`` if venues protect each other's quotes, else ``none``.
@@ -51,7 +51,7 @@ class StudyResult:
 
     @property
     def answer(self) -> str:
-        """The answer in words: a paragraph per symbol, size and deadline, and a line for the pooled symbols."""
+        """The answer in words, one paragraph per case."""
         pooled = any(case.symbol for case in self.cases)
         return "\n\n".join(
             case_verdict(case, self.config, pooled=pooled and not case.symbol, synthetic=self.synthetic)
@@ -72,7 +72,7 @@ class StudyResult:
         return zones.pop() if len(zones) == 1 else ""
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain values, with every number that is printed."""
+        """Return the result as plain values; they hold every number that is printed."""
         plain: dict[str, Any] = to_plain(self)
         return plain
 
@@ -91,7 +91,7 @@ class StudyResult:
         return polars.DataFrame(rows)
 
     def write(self, out: str | Path) -> list[Path]:
-        """Write the result as JSON and text, and the routing table as CSV and Parquet."""
+        """Write the result as JSON and text, and the routing table as CSV and Parquet; return the files."""
         folder, table = writable_folder("out", out), self.routing_table
         return [
             write_json(folder / "study.json", self.to_json()),
@@ -195,7 +195,7 @@ def _paired(one: PairedDifference) -> tuple[str, str]:
 
 
 def profiles_table(case: StudyCase, risk: RiskProfile) -> TextTable:
-    """Return one row per risk profile, that of the study (``risk``) first: the router to use, and why."""
+    """Return one row per risk profile, the study's (``risk``) first: the router to use, and why."""
     others = case.frontier.choices if case.frontier is not None else ()
     rows = [
         [

@@ -43,15 +43,16 @@ WORTH = 0.1  # basis points per order below which the possible saving of learnin
 class _RouterResult:
     """Cost of the orders of one router, in basis points of the arrival mid, fees included.
 
-    ``se_bps`` is the standard error of the mean cost over days or time blocks, ``seed_se_bps`` that over seeds (None
-    with one seed). ``objective_bps`` is the mean cost plus the charge for unforeseen variance, ``es95_bps`` the mean of
-    the worst 5 %. ``paired`` is the difference in cost, ``paired_objective`` that in the objective, ``paired_tail``
-    that in the expected shortfall, with an interval of its own, and ``paired_amount`` that in the cost of an order in
-    the quote currency, with the ends of its interval (None if orders have several currencies). All are from the same
-    resamples. ``admitted`` is false if the risk profile caps the tail and the whole interval of ``paired_tail`` is
-    above zero. ``known_quantity`` is the largest order size with at most a tenth of the volume at estimated prices;
-    None if the size is small enough already. ``exploration_bps`` is the mean excess of the estimated cost over that of
-    the plan with the lowest estimate; None for routers that do not explore.
+    ``se_bps`` and ``seed_se_bps`` are standard errors of the mean cost, over days or time blocks and over seeds (None
+    with one of them). ``objective_bps`` is the mean cost plus the charge for unforeseen variance, ``es95_bps`` the mean
+    of the worst 5 %. ``paired``, ``paired_objective`` and ``paired_tail`` are differences from the benchmark rule in
+    cost, objective and expected shortfall, ``paired_amount`` is the difference in the cost of an order in the quote
+    currency, with the ends of its interval (None if orders have several currencies). All are from the same resamples,
+    and None for the rule itself; the last two have intervals of their own, never joint ones. ``admitted`` is false if
+    the risk profile caps the tail and the whole interval of ``paired_tail`` is above zero. ``known_quantity`` is the
+    largest order size with at most a tenth of the volume at estimated prices; None if the orders meet this limit
+    already. ``exploration_bps`` is the mean cost of the plans sent minus the mean cost of the greedy plans on the same
+    books; None for routers that do not explore.
     """
 
     feedback: str
@@ -85,7 +86,7 @@ def queue_note(venues: Sequence[str], model: str) -> str:
 
 @dataclass(frozen=True)
 class QueueEstimate:
-    """The venues whose queue positions are estimates, and what the model may change.
+    """The venues whose queue positions are estimates, and the costs with the two queue models that bound the true one.
 
     ``model`` is a `QueueModel` as text; ``pessimistic_bps`` and ``optimistic_bps`` are the costs of the same orders by
     router with the pessimistic and with the optimistic model.
@@ -98,11 +99,11 @@ class QueueEstimate:
 
     @property
     def note(self) -> str:
-        """A sentence about venues and model."""
+        """`queue_note` of the venues and the model."""
         return queue_note(self.venues, self.model)
 
     def saving_bps(self, router: str, bar: str) -> tuple[float, float]:
-        """Return the least and the largest saving of a router against another under the two models."""
+        """Return the smaller and the larger saving of a router against another with these two models."""
         both = [costs[bar] - costs[router] for costs in (self.pessimistic_bps, self.optimistic_bps)]
         return min(both), max(both)
 
@@ -116,7 +117,7 @@ class RouterComparison:
     - ``joint``: whether the intervals hold for all routers at once, so that the best of them may be named. Otherwise
       each holds on its own, for a router that was chosen on other days.
     - ``queues``: None unless queue positions are estimates.
-    - ``resting``: false if limit orders were requested but could not be played.
+    - ``resting``: false if the orders have a horizon but limit orders could not be played.
     - ``benchmark``: the price against which costs are stated.
     """
 
@@ -148,7 +149,7 @@ class RouterComparison:
         return best if self.sample.enough and not self.too_much_estimated(best) else None
 
     def known_quantity(self, router: str) -> float | None:
-        """Return the order size up to which few enough shares of the router and of the rule would be estimated."""
+        """Return the smaller ``known_quantity`` of the router and the rule; None if both have none."""
         sizes = [self.routers[name].known_quantity for name in (router, self.bar)]
         return min((one for one in sizes if one is not None), default=None)
 
@@ -174,7 +175,7 @@ class RouterComparison:
         return max(missing, math.ceil(self.days * (times - 1) - 1e-9))
 
     def further_orders(self, router: str) -> int:
-        """Return the number of orders of `further_days`."""
+        """Return the number of orders on the `further_days`."""
         return round(self.further_days(router) * self.orders / self.days)
 
     def choice_reason(self, chosen: str) -> str:
@@ -225,7 +226,7 @@ class RouterComparison:
         return (*lines, f"pessimistic, optimistic: cost with these queue models; {self.queues.note}")
 
     def _beats(self, router: str) -> bool:
-        """Return whether an admitted router's whole interval is below the rule's objective, with any queue model."""
+        """Return whether a router is admitted, has a significantly lower objective, and saves with any queue model."""
         pair = self.routers[router].paired_objective
         better = pair is not None and pair.high is not None and pair.high < 0
         return better and self.routers[router].admitted and self._saves_in_any_queue(router)
@@ -240,8 +241,8 @@ def choose_benchmark(
 ) -> str:
     """Return the benchmark rule for a deadline of ``horizon`` seconds.
 
-    At horizon 0 it is the standard rule: ``dark-first+sweep``, or ``sweep`` without pools. Otherwise it is the one of
-    `BENCHMARKS` with the lowest objective on the training days.
+    At horizon 0 it is the standard rule: ``dark-first+sweep``, or ``sweep`` without pools. Otherwise it is the rule of
+    `BENCHMARKS` with the lowest objective on the training days, or on all orders if there are no training days.
     """
     if horizon == 0:
         return "dark-first+sweep" if pools and "dark-first+sweep" in names else "sweep"
@@ -265,7 +266,7 @@ def training_objectives(training: polars.DataFrame, kappa: float) -> dict[str, f
 
 
 def training_excess(training: polars.DataFrame, bar: str) -> dict[str, float]:
-    """Return the expected shortfall of every router on the training orders minus that of the rule, in basis points."""
+    """Return the expected shortfall of every router on the training orders minus the rule's, in basis points."""
     tails = order_costs_bps(training).group_by("router").agg(expected_shortfall(polars.col("cost_bps")))
     found = dict(tails.iter_rows())
     return {name: tail - found[bar] for name, tail in found.items()}
@@ -284,7 +285,7 @@ def compare_routers(
     resting: bool = True,
     benchmark: str = "arrival",
 ) -> RouterComparison:
-    """Compare the costs of all routers with those of the benchmark rule ``bar``, on orders that count (``judged``)."""
+    """Compare the costs of all routers with those of the benchmark rule ``bar``, on the judged orders."""
     judged = polars.col("judged")
     if tables.orders.filter(judged)["quantity"].n_unique() > 1:
         raise InputError("tables must hold orders of one size, since costs of several sizes are not comparable")
@@ -332,7 +333,7 @@ def compare_routers(
 
 
 def _differences(resamples: Resamples, gaps: dict[str, Vector], *, joint: bool) -> dict[str, BootstrapDifference]:
-    """Return the mean of each series; joint intervals leave out the clairvoyant, which is no router to choose."""
+    """Return the mean of each series with its interval; joint intervals leave out the clairvoyant, a bound only."""
     found = {name: resamples.difference(gap) for name, gap in gaps.items() if not joint or name == CLAIRVOYANT}
     family = [name for name in gaps if name not in found]
     return found | dict(zip(family, resamples.differences([gaps[name] for name in family]), strict=True))
@@ -346,7 +347,7 @@ def mean_costs(orders: polars.DataFrame, size: float, *, impact: float = 0.0) ->
 
 
 def _gap(costs: Vector, others: Vector) -> Vector:
-    """Return the cost of a router minus that of another, order by order; rounding errors become 0."""
+    """Return ``costs - others``, order by order; rounding errors become 0."""
     gaps = costs - others
     return np.where(np.abs(gaps) < ROUNDING, 0.0, gaps)
 
@@ -365,7 +366,7 @@ def _known_quantity(orders: polars.DataFrame) -> float | None:
 
     With ``d`` shares at recorded prices, an order of ``q`` shares has ``max(q - d, 0)`` at estimated ones. The sum over
     ``n`` orders is the maximum over ``k`` of ``k q`` minus the ``k`` smallest ``d``. The size is rounded down to two
-    digits, below 10 to one; None if the orders are no larger already.
+    digits, below 10 to one; None if the orders meet the limit already.
 
     Examples
     --------

@@ -54,7 +54,7 @@ class SplitMeasures:
 
     The fields up to ``excess_error`` describe the profit, in the quote currency and its square: mean, variance,
     mean-variance, mean of the worst 5 % (``tail``), their standard errors, and the excess of the mean-variance over
-    that of the recommended split. The fields from ``cost`` on describe the cost, the negative of the profit;
+    the recommended split's. The fields from ``cost`` on describe the cost, the negative of the profit;
     ``per_one`` is the cost per quantity of 1. The charge for risk and costs that include it are None at a risk
     tolerance of zero.
     """
@@ -161,9 +161,9 @@ class SplitResultCase:
     reasons. In a fraction ``beyond_known_levels`` of the scenarios the recommended split needs more than the recorded
     levels hold; a fraction ``left_out`` is excluded because a book is missing or too thin. ``naive_splits`` (equal, in
     proportion to depth, best single slot) need no model. ``gap`` is the risk-adjusted cost of the recommended split,
-    out of sample minus in sample. ``warm_policies`` start with a belief from the train hours. Policies in ``unplayed``
-    need a list of all splits, which would be too long. ``splits_possible`` is a string, since the number may have
-    hundreds of digits.
+    out of sample minus in sample; None at a risk tolerance of zero. ``warm_policies`` start with a belief from the
+    train hours. Policies in ``unplayed`` need a list of all splits, which would be too long. ``splits_possible`` is a
+    string, since the number may have hundreds of digits.
     """
 
     quantity: int | float

@@ -177,7 +177,7 @@ def _study_data(config: SplitStudyConfig, out: Path) -> ImportedBooks:
     if folder is None:
         symbols = (config.symbol,) if config.symbol is not None else ()
         folder = out / "imported"
-        shutil.rmtree(folder, ignore_errors=True)  # of an earlier study
+        shutil.rmtree(folder, ignore_errors=True)  # may hold the import of an earlier study
         import_files(
             paths,
             folder,
@@ -222,7 +222,7 @@ class SplitStudyOrder:
         )
 
     def replay(self, part: str, problem: Problem) -> Replay:
-        """Return an environment of the scenarios of a part (train or test) whose books are deep enough for all caps."""
+        """Return a replay of the scenarios of ``part`` (train or test) whose books are all deep enough for the caps."""
         buckets = len(np.unique(self.buckets(part)))
         if buckets < 2:
             known = self.scenarios[part].deep(self.caps).mean(axis=1)
@@ -346,7 +346,7 @@ def _unusable(scenarios: dict[str, Scenarios], lot: int, instrument: Instrument)
 
 
 def _rounded(caps: Integers, shares: int, lot: int) -> Integers:
-    """Round caps down to the order or a half, a quarter .. of it: designs are found faster with few distinct caps.
+    """Round caps down to the order size or a half, a quarter .. of it: designs are found faster with few distinct caps.
 
     >>> _rounded(np.array([1000, 980, 397, 0]), 1000, 10).tolist()
     [1000, 500, 250, 0]
@@ -400,7 +400,7 @@ def _measure_splits(
     mid: float = math.nan,
     instrument: Instrument = SHARES,
 ) -> dict[str, SplitMeasures]:
-    """Return the measures of each split; bootstrap errors over ``buckets``; measure excesses over split ``first``."""
+    """Return the measures of each split: bootstrap errors are over ``buckets``, excesses over the split ``first``."""
     totals, tolerance = replay.totals(np.array(list(splits.values()))), replay.risk_tolerance
     drawn = bootstrap_fit_buckets(buckets, 400, np.random.default_rng(seed)).astype(np.float64)
     samples = len(np.unique(buckets))

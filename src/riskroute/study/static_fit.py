@@ -81,7 +81,10 @@ def _folds(day: MarketDay, training: Sequence[MarketDay], numbers: Integers, cou
 
 
 def _with_held_out(fit: Callable[[Flags], Candidate], folds: Integers) -> Candidate:
-    """Return the fit to all training orders, and the fits without each fold; ``folds (n,)`` is by order."""
+    """Return the fit to all training orders, with one held-out fit per fold unless there is only one fold.
+
+    ``folds (n,)`` is the fold of each order.
+    """
     others = [folds != fold for fold in range(int(folds.max()) + 1)]
     held_out = tuple(fit(kept) for kept in others) if all(kept.any() for kept in others) else ()
     return dataclasses.replace(fit(np.ones(len(folds), dtype=np.bool_)), held_out=held_out)
@@ -96,9 +99,9 @@ def held_out_orders(
     backend: Backend | None = None,
     cache: PlayCache | None = None,
 ) -> polars.DataFrame:
-    """Return the training orders among ``orders``; those of fitted routers as played by a fit without their fold.
+    """Return the training orders among ``orders``; a fitted router plays each of them with its fit to the other folds.
 
-    A fold that makes no difference to the fit is not played again.
+    If a fold makes no difference to the fit, its orders are not played again.
     """
     training = orders.filter(~polars.col("judged"))
     fitted = [one for one in candidates if one.held_out]
@@ -137,7 +140,7 @@ def held_out_orders(
 def _training(days: Sequence[MarketDay], config: BacktestConfig) -> tuple[list[MarketDay], BacktestConfig, int]:
     """Return the training days, a configuration with at most 100 orders per day, and the training orders per day.
 
-    These are all orders of a day or, with a single day, the orders of its first half.
+    The training orders are all orders of a day; of a single day, the first half.
     """
     found: list[MarketDay] = []
     for symbol in dict.fromkeys(day.symbol for day in days):
@@ -157,9 +160,10 @@ def _first(day: PlayableDay, count: int) -> PlayableDay:
 
 
 def _unit_costs(day: PlayableDay, names: Sequence[str], config: BacktestConfig) -> tuple[Floats, Floats, Integers]:
-    """Return costs in bps by venue and pool, and filled fractions by pool, if 0, 1 .. `UNITS` parts are sent there.
+    """Return costs in bps and filled fractions if 0, 1 .. `UNITS` parts of an order are sent to one venue or pool.
 
-    Both have shape ``(orders, n, UNITS + 1)``; the numbers ``(orders,)`` of the orders come with them.
+    Costs have shape ``(orders, venues + pools, UNITS + 1)``, filled fractions ``(orders, pools, UNITS + 1)``. The third
+    array has the numbers ``(orders,)`` of the orders.
     """
     orders, books = day.orders, day.books
     dark = day.dark_market(config.seed, config.stress.leak) if day.pools else None
@@ -184,9 +188,9 @@ def _unit_costs(day: PlayableDay, names: Sequence[str], config: BacktestConfig) 
             dark_fills[number, j] = filled / shares
             each = pool.fee - pool.improvement * float(spreads[number]) / 2
             found[number, len(names) + j] = 1e4 * filled * each / notional
-    met = np.isfinite(mids)  # no router plays the others
+    met = np.isfinite(mids)  # orders without a mid are skipped by all routers
     found, dark_fills = found[met], dark_fills[met]
-    # a venue that never showed a book is charged 10,000 basis points
+    # a venue without a book is charged its worst cost of the day, 10,000 basis points if it never showed a book
     worst = np.nan_to_num(np.fmax.reduce(found, axis=0, initial=-np.inf), nan=1e4, neginf=1e4)
     return np.where(np.isnan(found), worst, found), dark_fills, np.flatnonzero(met)
 

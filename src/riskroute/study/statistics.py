@@ -1,4 +1,4 @@
-"""Uncertainty of cost differences: one set of resamples per comparison, for its intervals and its p-values alike.
+"""Uncertainty of cost differences: one set of resamples per comparison gives both intervals and p-values.
 
 Costs of orders on one day are correlated, so whole days are resampled. With fewer than eight days, runs of consecutive
 time blocks are resampled instead (stationary bootstrap). The best of many routers was partly selected by chance. Joint
@@ -30,7 +30,7 @@ _RESAMPLES = 1999
 _LEVEL = 0.05  # intervals are of 95 %
 _LEAST_LENGTH = 5.0  # minimum mean number of consecutive blocks drawn
 LEAST_DAYS = 8  # with at least this many days, days are resampled, otherwise time blocks
-LEAST_INDEPENDENT = 30  # time blocks without which there is no verdict, counted in runs of the bootstrap
+LEAST_INDEPENDENT = 30  # minimum for a verdict: number of time blocks over the mean run length of the bootstrap
 _POWER = 2.8  # a true difference of this many standard errors is detected with 80 % power at the 5 % level
 
 
@@ -56,7 +56,7 @@ def _block_length(values: Vector) -> float:
     """Return the mean run length for a stationary bootstrap of a series ``(n,)`` by Politis and White's rule.
 
     Autocorrelations count as negligible from the first lag that starts five in a row below ``2 sqrt(log10(n) / n)`` in
-    magnitude; the flat-top window extends to twice that lag. The length is from 1 to ``min(3 sqrt(n), n / 3)``.
+    magnitude; the flat-top window extends to twice that lag. The length is from 1 to ``ceil(min(3 sqrt(n), n / 3))``.
     """
     n = len(exact_array("values", values, np.float64, (None,)))
     deviations = values - values.mean()
@@ -146,7 +146,8 @@ class Resamples:
     """Resamples of days or time blocks, for all series of a comparison.
 
     ``units (n,)`` is the day or time block of each value, numbered in order of time. Time blocks are drawn in runs; the
-    mean length of a run is the longest that any of the ``series (n, m)`` needs.
+    mean run length is the longest that any of the ``series (n, m)`` needs, at least 5 and at most a quarter of the
+    blocks.
     """
 
     sample: Sample
@@ -178,8 +179,9 @@ class Resamples:
     def differences(self, series: Sequence[Vector]) -> list[BootstrapDifference]:
         """Return the mean of each series with joint 95 % confidence intervals and p-values.
 
-        The intervals hold all the means at once with a probability of 95 %: each is as many standard errors wide as the
-        largest deviation of all series in 95 % of the resamples. Errors are of Student's distribution.
+        The intervals cover all true means at once with a probability of 95 %. Each extends to both sides by the number
+        of standard errors that the largest deviation of any series exceeds in 5 % of the resamples, increased by the
+        ratio of Student's to the normal quantile. With one unit, only the means are known.
         """
         means = [float(values.mean()) for values in series]
         count = self.sample.count
@@ -265,8 +267,8 @@ class PairedDifference:
     """Mean difference over the same orders: the cost of a router minus that of ``against``, in basis points.
 
     Negative values mean that the router is cheaper. ``low`` and ``high`` are the ends of the 95 % confidence interval;
-    ``p_value`` is that of no difference, below 0.05 exactly if the interval excludes 0. A true difference of
-    ``detectable_bps`` would be significant with a probability of 80 %.
+    ``p_value`` tests the hypothesis of no difference, and is below 0.05 exactly if the interval excludes 0. A true
+    difference of ``detectable_bps`` would be significant with a probability of 80 %. All four are None with one unit.
     """
 
     against: str

@@ -1,8 +1,8 @@
 """Stress tests, placebo tests, and sensitivity to dark-pool assumptions.
 
-A stress makes conditions harder for all routers. Placebo tests check the backtest itself: the sweep must cost more with
-the books of another time and less with perfect foresight, and empty dark pools must make no difference. A failed
-placebo test invalidates every number of the backtest.
+A stress changes the conditions for all routers. Placebo tests check the backtest itself: the sweep must cost more with
+the books of another time, the clairvoyant must cost less than the sweep, and empty dark pools must make no difference.
+A failed placebo test invalidates every number of the backtest.
 """
 
 from __future__ import annotations
@@ -56,7 +56,10 @@ def run_stresses(
     cache: PlayCache | None = None,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> dict[str, BacktestResult]:
-    """Repeat a backtest under every stress; fitted routers keep their parameters."""
+    """Repeat a backtest under every stress; fitted routers keep their parameters.
+
+    Market impact is left out if it is unknown for any order.
+    """
     pools = bool(result.days[0].pools)
     worlds = stress_configs(result.config, pools=pools)
     if result.tables.orders["impact"].is_nan().any():
@@ -95,7 +98,7 @@ def stress_table(found: dict[str, BacktestResult]) -> TextTable:
 
 @dataclass(frozen=True)
 class _PlaceboResult:
-    """A placebo test: the difference in basis points, its expected sign, and whether it has that sign."""
+    """A placebo test: the expected difference (above 0, below 0 or 0), the measured one, and whether they agree."""
 
     name: str
     expected: str

@@ -37,15 +37,16 @@ _KEPT = Path("out/days")  # default cache folder for prepared days and plays
 
 
 class Study:
-    """Find the router to use for given orders, and its saving against the best benchmark rule.
+    """Find the router to use for given orders, and its saving against the benchmark rule.
 
     Parameters
     ----------
     config : str or path-like, optional
-        A TOML file with the keys of `study_config_template`. Default: all defaults.
+        A TOML file with the keys of `study_config_template`; keys that it omits have their defaults.
     **values
-        Values that override those of the file: the fields of `StudyConfig`, and ``fees``, ``pools`` and ``instruments``
-        (a file or a dictionary). A single value stands for a list of one: ``quantities=1000, horizons=[10, 60]``.
+        Values that override the file: the fields of `StudyConfig`, ``fees`` (a file or a schedule), ``pools`` (pools or
+        dictionaries) and ``instruments`` (a file, or a dictionary by symbol). A single value stands for a list of one:
+        ``quantities=1000, horizons=[10, 60]``.
 
     Examples
     --------
@@ -133,9 +134,9 @@ class Study:
     ) -> StudyResult:
         """Play the routers on prepared days and choose among them; plays in the cache folder ``kept`` are reused.
 
-        There is one case per symbol, order size and deadline, and one that pools the symbols. The router with the
-        lowest objective on the training days is chosen. The test days only decide whether to use it: unless it beats
-        the benchmark rule there with its whole 95 % interval, the rule is used.
+        There is one case per symbol, order size and deadline; with several symbols, one more per size and deadline
+        pools them. The router with the lowest objective on the training days is chosen. The test days only decide
+        whether to use it: unless it beats the benchmark rule there with its whole 95 % interval, the rule is used.
         """
         config, where, cache = self.config, _backend(backend), _cache(kept)
         for case in config.cases:

@@ -74,7 +74,7 @@ class ChartCurve:
     role: str = "other"
     line: bool = True
     dots: bool = True
-    colour: str = ""  # default: that of the role
+    colour: str = ""  # default: the colour of the role
 
     @property
     def stroke(self) -> str:
@@ -405,7 +405,7 @@ def _cut(name: str, room: float) -> str:
 
 
 def _text_width(text: str) -> float:
-    """Return an estimate of the width of a text that is rather too large; capitals are wider than other letters."""
+    """Return an estimate of the width of a text, too large rather than too small; capitals count as wider."""
     return sum(9.0 if letter.isupper() else 6.9 for letter in text)
 
 

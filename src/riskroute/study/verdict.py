@@ -1,4 +1,4 @@
-"""Verdicts of a backtest and of a study in sentences, with no number that the result does not hold."""
+"""Verdicts of a backtest and of a study in sentences; every number is taken from the result."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def backtest_verdict(found: RouterComparison, *, synthetic: bool = False) -> str:
-    """Recommend a router and state its saving; the benchmark rule unless another is significantly better."""
+    """Recommend the best router, with its saving, or the benchmark rule; or say why the data allow no verdict."""
     best = found.best
     rested = "" if found.resting else f" {_NO_LIMIT_ORDERS}"
     if share := found.too_much_estimated(best):
@@ -86,7 +86,7 @@ def _queues(found: RouterComparison, router: str) -> str:
 
 
 def no_verdict_text(share: float, *, synthetic: bool, known: str = "") -> str:
-    """Explain a missing verdict: too much of the volume is priced by an estimate; up to the size ``known`` it is not.
+    """Explain a missing verdict: too much volume is priced by an estimate; orders up to ``known`` would get a verdict.
 
     Examples
     --------
@@ -146,7 +146,7 @@ def case_verdict(case: StudyCase, config: StudyConfig, *, pooled: bool = False, 
 
 
 def case_details(case: StudyCase, config: StudyConfig, *, pooled: bool = False) -> list[str]:
-    """Return what follows the opening of a verdict, point by point; for pooled symbols, only its first points."""
+    """Return the sentences after the opening of a verdict, point by point; for pooled symbols, only the first."""
     parts = []
     if not case.comparison.resting:
         parts.append(_NO_LIMIT_ORDERS)
@@ -240,7 +240,7 @@ def _levels(case: StudyCase) -> str:
 
 
 def _charged(found: RouterComparison, router: str) -> str:
-    """Say what the saving is with the charge for risk; empty if there is none."""
+    """State the saving with the charge for risk; empty if the charge makes no difference."""
     one = found.routers[router]
     pair, cost = one.paired_objective, one.paired
     if pair is None or cost is None or abs(pair.difference_bps - cost.difference_bps) < ROUNDING:
