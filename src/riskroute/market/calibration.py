@@ -115,7 +115,7 @@ def calibrate(
     Parameters
     ----------
     quantities : Sequence[float or Decimal]
-        Order sizes as natural quantities, at least two.
+        Order sizes as natural quantities: at least two, strictly ascending.
     window : TimeWindow, optional
         Part of the day, divided into buckets; default: 60 buckets from 11:00 to 13:00, as in the paper.
     orders : Sequence[str]
@@ -123,7 +123,7 @@ def calibrate(
     fees : FeeSchedule, optional
         Fees to deduct from profits.
     dark_pools : int
-        Number of dark pools to add with random moments, relative to those of the lit venues.
+        Number of dark pools with random moments to add, see `generated_dark_pools`.
     pools : Sequence[DarkPool]
         Simulated dark pools; unfilled shares cross the spread at the venue with the most snapshots.
     levels : int, optional

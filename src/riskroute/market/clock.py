@@ -1,4 +1,4 @@
-"""Time: trading hours in a time zone, dates in file names, and timestamps in UTC nanoseconds."""
+"""Time: trading hours and days in a time zone, and timestamps in UTC nanoseconds."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def parse_clock_hours(text: str) -> tuple[dt.time, dt.time]:
 
 
 def clock_duration(first: dt.time, last: dt.time) -> int:
-    """Return the nanoseconds from a time of day to the next ``last``; those of a day if they are equal.
+    """Return the nanoseconds from time of day ``first`` to the next ``last``; a whole day if they are equal.
 
     >>> clock_duration(dt.time(22), dt.time(1)) // (3600 * SECOND)
     3

@@ -1,4 +1,4 @@
-"""Dark pools, for which no public data exist: moments drawn relative to those of lit venues, or simulated hidden sizes.
+"""Dark pools, for which no public data exist: moments drawn relative to the lit venues, or simulated hidden sizes.
 
 A simulated pool holds a random hidden size or none, trades at the lit mid by default, and reveals only the fill.
 """
@@ -39,9 +39,9 @@ from riskroute.routing.venue_models import VenueModel
 def generated_dark_pools(lit: Sequence[VenueModel], count: int = 2, *, seed: int = 0) -> list[VenueModel]:
     """Draw dark pools with random moments: they cost less than the lit venues on average, with a higher variance.
 
-    The linear coefficient of a pool's mean is 25 % to 90 % closer to zero than the best lit venue's (if that is
-    negative); the quadratic coefficient is a random fraction of that venue's. At every size, a pool's variance is at
-    least 1.25 times that of any lit venue. Pool k does not depend on ``count``.
+    Let ``m`` be the largest linear coefficient of a lit venue's mean. A pool's linear coefficient lies between
+    ``m + 0.25 |m|`` and ``m + 0.9 |m|``; its quadratic coefficient is a random fraction of the same venue's. At every
+    size, a pool's variance is at least 1.25 times the variance of any lit venue. Pool k does not depend on ``count``.
 
     Examples
     --------
@@ -118,8 +118,8 @@ class DarkPool:
     ) -> PassiveOrderProfit:
         """Return the profit of orders that try the pool first and cross the lit ``books`` with the remainder.
 
-        The hidden size is drawn ``draws`` times per bucket, once for all quantities. The first draw does not depend on
-        ``draws``.
+        The hidden size is drawn ``draws`` times per bucket; each draw serves all quantities. The first draw does not
+        depend on ``draws``.
         """
         one_of("side", side, SIDES)
         asked = check_profit_quantities(quantities)

@@ -172,8 +172,8 @@ class DayBooks:
     def mean_mids(self, begins: Stamps, ends: Stamps) -> Floats:
         """Return the time-weighted average of the consolidated mid from each begin to its end, ``(n,)``.
 
-        Times at which a side is empty do not count; NaN if there are no others. If begin and end are equal, it is the
-        mid then.
+        Only times at which both sides have a price count; NaN if there are none. If begin and end are equal, the
+        average is the mid at that time.
         """
         return np.asarray(_mean_mids(self._arrays, begins, ends))
 
@@ -249,7 +249,7 @@ def _mean_mids(day: _DayArrays, begins: Stamps, ends: Stamps) -> Floats:
 
 @njit(cache=True)
 def _quote(day: _DayArrays, venue: int, row: int, time: int) -> tuple[float, float, int]:
-    """Return the best bid and ask of a venue (infinite if absent), and when another row or a stale one follows."""
+    """Return the best bid and ask of a venue (infinite if absent), and the time at which they are replaced or stale."""
     bid, ask, change = -np.inf, np.inf, 2**62
     if row + 1 < day.offsets[venue + 1]:
         change = day.stamps[row + 1]
@@ -311,9 +311,9 @@ class PreparedDayBooks:
 
     @classmethod
     def record(cls, folder: Path) -> Any:
-        """Return the record of the day in a folder: venues, and ``estimated``, those without exact queue positions.
+        """Return the record that `write` stored in a folder; raise `DataError` if there is none of this format.
 
-        ``tape`` is whether there are public trades.
+        ``estimated`` names the venues without exact queue positions, ``tape`` is whether there are public trades.
         """
         try:
             record = json.loads((folder / cls.RECORD).read_text())

@@ -52,10 +52,10 @@ class VenueFit:
     """Mean and variance of the profit by quantity, and the fitted coefficients.
 
     ``quantities``, ``means``, ``variances`` and ``counts`` have one entry per fitted quantity. ``samples`` counts the
-    buckets with a book, ``short`` those whose book was too thin for the largest requested quantity. ``r2_mean`` and
+    buckets with a book, ``short`` the ones with a book too thin for the largest requested quantity. ``r2_mean`` and
     ``r2_variance`` are the R^2 of straight lines, as in the paper: mean against Q, variance against Q squared.
     ``r2_mean_model`` and ``r2_variance_model`` are the R^2 of the fitted model. ``worst_mean`` and ``worst_variance``
-    are its largest residuals, relative to the largest value.
+    are the model's largest absolute residuals, divided by the largest absolute value.
     """
 
     quantities: tuple[int | float, ...]
@@ -162,7 +162,7 @@ def fit_venue(
 
 
 def _moments(weights: Floats, shifted: Floats, given: Flags, centre: Floats) -> tuple[Floats, Floats]:
-    """Return mean and sample variance per quantity, ``(R, Q)``, under R weightings ``(R, B)`` of the buckets."""
+    """Return mean and sample variance per quantity, ``(R, Q)``, for R rows of weights ``(R, N)`` of the scenarios."""
     count = weights @ given
     with np.errstate(invalid="ignore", divide="ignore"):
         mean = weights @ shifted / count

@@ -73,7 +73,7 @@ def from_frame(
 
 
 def _polars_frame(name: str, frame: Any) -> polars.DataFrame:
-    """Return a frame of polars or pandas as one of polars; an index of pandas with times is the column ``ts_event``."""
+    """Convert a frame to polars; a pandas index other than RangeIndex becomes a column, by default ``ts_event``."""
     if isinstance(frame, polars.DataFrame):
         return frame
     if type(frame).__module__.partition(".")[0] != "pandas" or not hasattr(frame, "columns"):

@@ -41,8 +41,8 @@ from riskroute.market.recordings import EVENTS, SNAPSHOTS, Recording, RecordingS
 from riskroute.market.session_cut import SessionCut
 from riskroute.market.synthetic.generate import DEFAULT_SYMBOLS, generate_market
 
-# Some readers also have ``zone`` (files may be in other time zones), ``fractional`` (sizes may have decimals) and
-# ``us_equity`` (files may hold other assets than US equities).
+# Some readers also have ``zone`` (of days and local times, if not New York), ``fractional`` (sizes may have decimals)
+# and ``us_equity`` (whether the file holds US equities).
 _Reader = (
     ItchReader
     | LobsterReader
@@ -60,7 +60,7 @@ READERS: dict[str, Callable[[Path, ReadingOptions], _Reader]] = {kind.name: kind
 Progress = Callable[[str, int], None]  # called with the name of a file and the number of snapshots read so far
 _Skipped = Callable[[Path, str], None]  # called with a skipped file and the reason
 
-# First bytes of formats that are recognised only to name them in errors.
+# Formats by their first bytes; most are recognised only to name them in errors.
 _SIGNATURES = {
     **dict.fromkeys((b"PK\x03\x04", b"PK\x05\x06"), "a zip archive"),
     **{b"PAR1": "a Parquet table", b"ARROW1": "an Arrow (Feather) table", b"FEA1": "a Feather table"},
@@ -199,11 +199,12 @@ def import_files(
     options : ReadingOptions
         Symbols, levels, hours, and facts that the files do not state.
     kind : str, optional
-        One of `READERS`; default: detected.
+        Format, a key of `READERS`; default: detected.
     max_unresolved : float
-        Refuse a file if a larger fraction of its order references is unresolved.
+        Refuse a file if a larger fraction of the order references of one of its recordings is unresolved.
     max_crossed : float
-        Refuse a file if a larger fraction of its snapshots is crossed or locked.
+        Refuse a file if one of its recordings is crossed or locked in a larger fraction of the snapshots, or for a
+        larger fraction of the time and more than 60 s at a stretch.
     progress : Progress, optional
         Called after every part, with file name and number of snapshots.
     skipped : _Skipped, optional
@@ -251,7 +252,7 @@ def import_files(
 def _readers(
     paths: Sequence[Path], options: ReadingOptions, kind: str | None, skipped: _Skipped | None
 ) -> Iterator[_Reader]:
-    """Yield a reader per file, expanding folders; the two files of a LOBSTER pair share a reader."""
+    """Expand folders; yield a reader per file, LOBSTER pair or book of updates, and one for all tables of trades."""
     in_folders = {file for path in paths if path.is_dir() for file in _files_in(path)}
     files = [file for path in paths for file in (_files_in(path) if path.is_dir() else [path])]
     read: set[Path] = set()
@@ -342,7 +343,7 @@ class _BookImport:
         self._traded: set[dt.date] = set()  # days with trades of another file
         self._steps = RecordingSteps()
         self._open: dict[str, RecordingWriter] = {}  # by table, the recording to which rows were added last
-        self._waiting: Counter[str] = Counter()  # counted in the next recording with snapshots
+        self._waiting: Counter[str] = Counter()  # counts for the next recording with snapshots
 
     def begin(self, reader: _Reader, named: tuple[str, str]) -> None:
         """Begin a file of this book, which calls its venue and symbol ``named``."""
@@ -395,7 +396,7 @@ class _BookImport:
         return count
 
     def end(self) -> None:
-        """End a file."""
+        """End a file: add the counts that are left to its last recording with snapshots."""
         found = [one for one in self.touched.values() if one.snapshots]
         if found:
             self._count(found[-1])
@@ -604,7 +605,7 @@ def import_books(
 ) -> ImportedBooks:
     """Open the recorded books in ``data``, or generate a synthetic market of ``hours`` and import it below ``out``.
 
-    ``depth`` is the number of levels kept of the synthetic market; default: all.
+    ``depth`` is the number of levels per side kept of the synthetic market; default: up to 50.
     """
     whole_number("seed", seed, minimum=0)
     if data is not None:

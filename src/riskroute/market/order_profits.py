@@ -58,7 +58,7 @@ def market_order_value(prices: Floats, sizes: Floats, quantities: Integers) -> F
 
 
 def market_order_fees(prices: Floats, sizes: Floats, quantities: Integers, fee: FeeRow) -> Floats:
-    """Return the fees of walking books like `market_order_value`, ``(B, Q)``."""
+    """Return the fees of the orders of `market_order_value`, of a shape that broadcasts to ``(B, Q)``."""
     fees: Floats = np.asarray(fee[0] * quantities, dtype=np.float64)
     return fees + fee[1] * market_order_value(np.abs(prices), sizes, quantities) if fee[1] else fees
 
@@ -77,7 +77,7 @@ def market_profits(books: SampledBooks, quantities: Integers, side: str = "sell"
 def extrapolated_market_profits(
     books: SampledBooks, quantities: Integers, side: str = "sell", fee: FeeRow = (0.0, 0.0)
 ) -> Floats:
-    """Return `market_profits`, extrapolated beyond the last level; NaN only if there is no book.
+    """Return `market_profits`, extrapolated beyond the last level; NaN only where a side of the book is empty.
 
     Beyond the known levels, prices are assumed to worsen linearly: if the last level is ``d`` from the mid and all
     levels together hold ``n`` shares, share ``m`` of the order trades at distance ``d * m / n``. Fees are charged on

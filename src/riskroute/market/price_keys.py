@@ -14,7 +14,7 @@ _LARGEST = 1e9  # 1e18 units, so that sums of a few keys fit into int64
 
 
 def price_keys(prices: Matrix, direction: int = 1) -> Integers:
-    """Return prices as whole numbers, of the same shape; `NO_PRICE` for NaN and infinity.
+    """Return prices as whole numbers, of the same shape; `NO_PRICE` for NaN and infinity. Refuse prices beyond 1e9.
 
     ``direction`` is 1 for asks and -1 for bids: keys increase as prices get worse for the counterparty.
 

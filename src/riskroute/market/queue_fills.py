@@ -374,11 +374,11 @@ class QueueReplay:
         return self.of_flows(books, self.flows, self.pro_rata, self.hidden, self.matched, self.model)
 
     def with_model(self, model: QueueModel | None) -> Self:
-        """Return the same queues with another model of estimated positions; None: no limit orders where they are."""
+        """Return the same queues with another model; None: venues with estimated positions take no limit orders."""
         return self.of_flows(self.books, self.flows, self.pro_rata, self.hidden, self.matched, model)
 
     def pessimistic(self) -> Self:
-        """Return the same queues without cancellations, or with the pessimistic model: trades advance an order."""
+        """Return the same queues without cancellations, or with the pessimistic model: only trades advance an order."""
         kept = {
             key: flow._replace(
                 gone_sizes=np.where(np.isin(flow.actions, (ACTION.cancel, ACTION.replace)), 0, flow.gone_sizes)
@@ -489,7 +489,7 @@ class QueueReplay:
         )
 
     def _joined(self, venue: int, sign: int, begin: int) -> tuple[float, int, int, int] | None:
-        """Return price, its key, row of the last snapshot and size of the queue that an order joins; None without."""
+        """Return price, price key, last snapshot and size of the queue that an order joins; None if it joins none."""
         prices, sizes, snapshots = self.books.opposite(begin, -sign)
         price, key = float(prices[venue, 0]), (venue, sign)
         takes = key in self.flows or (key in self.matched and self.model is not None)

@@ -51,7 +51,7 @@ class QueueModel:
 
     @property
     def power(self) -> float:
-        """The exponent; NaN where cancellations are on one side if possible."""
+        """The exponent, 1 for ``proportional``; NaN for ``pessimistic`` and ``optimistic``, which have none."""
         return {"proportional": 1.0, "power": float(self.exponent)}.get(self.name, float("nan"))
 
     def __str__(self) -> str:
@@ -83,7 +83,7 @@ class QueueSide(NamedTuple):
     sizes: Matrix
     other_prices: Matrix
     other_sizes: Matrix
-    depth: int  # levels of our side that the venue ever displays
+    depth: int  # largest number of levels that the venue displays on our side
     other_depth: int
     first: int
     last: int
@@ -173,7 +173,7 @@ def _displayed_before(side: QueueSide, rows: Integers, prices: Integers) -> Inte
 def _matched(
     side: QueueSide, stamps: Stamps, prices: Integers, sizes: Integers, apart: int
 ) -> tuple[Integers, Integers, Integers]:
-    """Return number, row and shares of the parts of trades, which are sorted by price and time."""
+    """Return trade, row and shares of each part of a trade; trades are sorted by price and time."""
     trades, rows, shares = [np.int64(0)][:0], [np.int64(0)][:0], [np.int64(0)][:0]
     explained = np.zeros(side.last - side.first + 1, dtype=np.int64)
     left = sizes.copy()
@@ -264,7 +264,7 @@ def _followed(
     apart: int,
 ) -> tuple[Integers, Integers, int]:
     stamps = side.stamps[side.first : side.last]
-    over = max(side.first + int(np.searchsorted(stamps, end)), joined + 1)  # first row at or after the end
+    over = max(side.first + int(np.searchsorted(stamps, end)), joined + 1)  # first row at or after ``end``
     # Rows after the end may reflect trades before it.
     stop = min(max(side.first + int(np.searchsorted(stamps, end + apart + 1)) - 1, over), side.last)
     k, most = int(np.searchsorted(trades.rows, joined + 1)), int(np.searchsorted(trades.rows, stop + 1))
@@ -303,7 +303,7 @@ def _followed(
 
 @njit(cache=True)
 def _whole_fills(times: Integers, volumes: Floats, shares: int) -> tuple[Integers, Integers]:
-    """Return times and whole shares of the fills of an order that ``volumes`` reach; a fraction waits for the next."""
+    """Return times and whole shares of an order's fills by ``volumes``; a fraction is carried to the next fill."""
     when, sizes = np.zeros(len(times), dtype=np.int64), np.zeros(len(times), dtype=np.int64)
     count, filled, reached = 0, 0, 0.0
     for k in range(len(times)):

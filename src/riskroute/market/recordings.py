@@ -81,11 +81,11 @@ _REMARKS = {
 class Recording:
     """Metadata of one venue, symbol and session day.
 
-    ``depth`` is the number of levels per side in the table, ``levels`` that of the deepest snapshot. ``deeper`` counts
-    snapshots with more levels in the source than were kept, ``gaps`` periods without a book because updates are
+    ``depth`` is the number of levels per side in the table, ``levels`` the number in the deepest snapshot. ``deeper``
+    counts snapshots with more levels in the source than were kept, ``gaps`` periods without a book because updates are
     missing. ``has_events`` is whether there are events of orders, ``trades`` counts public trades without orders.
-    ``fractional`` is whether sizes may have decimals. ``instrument`` is the declared one, or with ``derived``
-    has unit and tick derived from the data. ``notes`` has other issues, see `remarks`.
+    ``fractional`` is whether sizes may have decimals. ``instrument`` is declared or a default; if ``derived``, its unit
+    and tick come from the data. ``notes`` has other issues, see `remarks`.
     """
 
     venue: str
@@ -273,8 +273,8 @@ class RecordingSteps:
     def apply(self, instrument: Instrument) -> Instrument:
         """Return the instrument with the derived unit, lot and tick.
 
-        Fractional sizes, zones other than New York and contracts are not those of US shares: quantity and currency are
-        then named after a symbol such as BTCUSDT or XBT/USD, and else unknown.
+        If sizes are fractional, the zone is not New York or the quantity is not shares, quantity and currency are named
+        after a symbol such as BTCUSDT or XBT/USD; the currency of other symbols is unknown.
         """
         tick = self._tick * self._digits or instrument.tick
         found = replace(instrument, unit=self._unit, lot=None, tick=tick)
@@ -321,7 +321,7 @@ class _ParquetStream:
 
 
 class RecordingWriter:
-    """Streams one recording into a folder; nothing appears there before `commit`.
+    """Streams one recording into a folder, under temporary names until `commit`.
 
     Recordings of one book on several days share ``steps``, so that they have the same derived unit and tick.
     """
@@ -339,7 +339,7 @@ class RecordingWriter:
         self._closed: set[str] = set()
 
     def extend(self, source: str) -> None:
-        """Continue with another file of the same book; rows that both files hold at the same time are left out."""
+        """Continue with another file of the same book; rows that repeat rows of the latest time are left out."""
         self._sources.append(source)
         self.source = source
         self.recording.source = ", ".join(self._sources)
@@ -496,7 +496,7 @@ class RecordingStore:
         return one
 
     def of_symbol(self, symbol: str, date: dt.date | None = None, venues: Sequence[str] = ()) -> list[Recording]:
-        """Return the recordings of a symbol on ``date``; default: their only day."""
+        """Return the recordings of a symbol on ``date`` (default: their only day) at ``venues`` (default: all)."""
         if_given(valid_day, "date", date)
         venues = valid_list("venues", venues, str, "venues")
         found = self.recordings()
@@ -528,7 +528,7 @@ class RecordingStore:
         return days.get(recording.date, table.head(0)).filter(*rules)
 
     def times(self, recording: Recording, begin: int, end: int) -> polars.DataFrame:
-        """Return only the column ``ts_event`` of `snapshots`."""
+        """Return the column ``ts_event`` of the recorded snapshots with ``begin`` <= time < ``end``."""
         return self._table(recording, SNAPSHOTS, ["ts_event"], _between(begin, end))
 
     def snapshots_at(self, recording: Recording, stamps: Integers) -> polars.DataFrame:
@@ -537,7 +537,7 @@ class RecordingStore:
         return self._table(recording, SNAPSHOTS, list(snapshot_schema(recording.depth)), [there])
 
     def events(self, recording: Recording, begin: int | None = None, end: int | None = None) -> polars.DataFrame:
-        """Return the events of a recording; raise `DataError` if its source has none."""
+        """Return the events of a recording; raise `DataError` if it has none."""
         instance_of("recording", recording, Recording, "a recording of this store")
         if not (recording.has_events or recording.trades):
             raise DataError(
@@ -569,7 +569,7 @@ class RecordingStore:
 
 
 def comparable_recordings(symbol: str, recordings: Sequence[Recording]) -> None:
-    """Refuse recordings of different instruments: an order is split over them at one time of the day."""
+    """Refuse recordings whose instruments differ in zone, hours, quantity, currency or multiplier."""
     for name in ("zone", "hours", "quantity", "currency", "multiplier"):
         found = {str(getattr(one.instrument, name)): one.venue for one in recordings}
         if len(found) > 1:

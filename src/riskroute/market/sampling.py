@@ -1,4 +1,4 @@
-"""The paper's sampling: one random time per bucket of a window, and the snapshot of each venue closest to it.
+"""The paper's sampling: one random time per bucket of a window, and, within it, the closest snapshot of each venue.
 
 All venues share the sample times. A venue without a snapshot in a bucket has no sample there.
 """
@@ -63,7 +63,7 @@ class SampledBooks:
 
 
 def sample_closest_rows(snapshots: polars.DataFrame, sample_times: SampleTimes) -> Stamps:
-    """Return the row of the snapshot closest to each bucket's sample time, ``(B,)``; ties go to the later one.
+    """Return the row of each bucket's snapshot closest to its sample time, ``(B,)``; ties go to the later one.
 
     -1 marks a bucket without a snapshot.
     """
@@ -83,7 +83,7 @@ def sample_closest_rows(snapshots: polars.DataFrame, sample_times: SampleTimes) 
 def sample_closest_books(
     snapshots: polars.DataFrame, sample_times: SampleTimes, *, levels: int | None = None
 ) -> SampledBooks:
-    """Return the snapshot closest to each bucket's sample time, as `sample_closest_rows` selects it."""
+    """Return each bucket's snapshot closest to its sample time, as `sample_closest_rows` selects it."""
     return sample_books(snapshots, sample_closest_rows(snapshots, sample_times), levels=levels)
 
 

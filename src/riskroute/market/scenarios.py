@@ -69,7 +69,7 @@ class ScenarioSlot:
 
     @property
     def name(self) -> str:
-        """Name in tables: that of the pool or of the venue; limit orders have ``limit`` after the venue."""
+        """Name in tables: the name of the pool or the venue; for limit orders, the venue followed by ``limit``."""
         if self.pool is not None:
             return self.pool.name
         return self.venue if self.kind == "market" else f"{self.venue} {self.kind}"
@@ -94,7 +94,7 @@ class ScenarioTerms:
 class _SlotOutcome:
     """Profit of orders in a slot, and the units that crossed the sampled book, ``(draws * B, Q)`` each.
 
-    Profits are in the quote currency; books are read in price terms, so that fees and prices add up exactly.
+    Profits are computed in price terms, so that fees and prices add up exactly, and converted to the quote currency.
     """
 
     profits: Floats
@@ -104,9 +104,9 @@ class _SlotOutcome:
 
 
 class ScenarioTables:
-    """Snapshots and events of one venue, read once; only the snapshots that the ``drawn`` sample times need.
+    """Events of one venue, and the snapshots that the ``drawn`` sample times need; each table is read once.
 
-    Sizes are in units of ``instrument``; default: that of the recording.
+    Sizes are in units of ``instrument``; default: the instrument of the recording.
     """
 
     def __init__(
@@ -185,7 +185,7 @@ class ScenarioTables:
 
 @dataclass(frozen=True)
 class Scenarios:
-    """Profits of 0, 1, 2 .. units in each slot and scenario, ``(slots, scenarios, shares + 1)``.
+    """Profits of orders of 0 to ``shares`` units in each slot and scenario, ``(slots, scenarios, shares + 1)``.
 
     ``buckets (scenarios,)`` is the bucket of each scenario, ``mids (scenarios,)`` the value of a unit at the mid of the
     first slot's venue, ``depths (slots, scenarios)`` the units on the side that a slot's order crosses. ``profits``
@@ -230,7 +230,7 @@ class Scenarios:
 
     @property
     def shares(self) -> int:
-        """Largest quantity with a profit."""
+        """Largest quantity, in units, that has a column of profits."""
         return int(self.profits.shape[2]) - 1
 
     def caps(self) -> Integers:
@@ -269,7 +269,7 @@ class Scenarios:
         return np.asarray(np.isfinite(self.profits[:, :, 1]).mean(axis=1))
 
     def fit(self, slot: int, cap: int, seed: int) -> VenueFit:
-        """Fit mean and variance of a slot's profit for quantities up to ``cap``."""
+        """Fit mean and variance of a slot's profit for quantities up to ``cap``, at least up to 2 units."""
         slot = whole_number("slot", slot, minimum=0, maximum=len(self.slots) - 1)
         largest = max(whole_number("cap", cap, minimum=0, maximum=self.shares), 2)
         if largest > self.shares:
@@ -363,5 +363,5 @@ def draw_scenarios(
 
 
 def _from_nothing(table: NDArray[np.generic]) -> NDArray[Any]:
-    """Prepend a column of zeros, for 0 shares, to a table over 1, 2, 3 .. shares."""
+    """Prepend a column of zeros, for 0 shares, to a table over 1, 2, 3, ... shares."""
     return np.concatenate([np.zeros((len(table), 1), dtype=table.dtype), table], axis=1)

@@ -1,8 +1,8 @@
 """Schemas of the two tables that every reader produces: book snapshots, and the events that changed the book.
 
 Column names are Databento's: ``ts_event`` in UTC nanoseconds, ``venue`` as market identifier code or name,
-``bid_px_00`` the best bid, ``bid_px_01`` the next level. Prices and sizes are natural numbers, as the source states
-them. An absent level has a null price and size 0.
+``bid_px_00`` the best bid, ``bid_px_01`` the next level. Sizes are natural quantities, and prices are for a natural
+quantity of 1, as the source states them. An absent level has a null price and size 0.
 """
 
 from __future__ import annotations

@@ -32,12 +32,12 @@ class _SessionPart(NamedTuple):
 
 
 class SessionCut:
-    """Cuts the parts of one book, possibly from several files.
+    """Cuts the parts of one book, possibly from several files, into session days.
 
     Snapshots between two sessions are left out. Events there are kept with the next day, because they place orders in
     the queues of its books. A day begins with the last snapshot before its session, stamped with the session's
-    beginning, unless that book was empty, crossed, or older than a period in which the market was closed, as every
-    night is for US equities.
+    beginning, unless that book was empty, crossed or locked, precedes a period in which the market was closed (every
+    night for US equities), or is from another file and precedes the previous session.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ class SessionCut:
         self._begun: dt.date | None = None  # the latest day that has snapshots
 
     def begin_file(self, day: dt.date | None) -> None:
-        """Begin another file; one of a fixed ``day`` has no other days, and its book does not continue another one."""
+        """Begin another file; a file of a fixed ``day`` keeps only this day, and its book continues no earlier book."""
         self._elsewhere = True
         if day is not None:
             self._date, self._last = day, None
@@ -114,7 +114,7 @@ class SessionCut:
         if self.instrument.active_session(day) != self.instrument.session(day):
             return False  # books of US equities are emptied overnight
         opened, closed = self.instrument.session(day - dt.timedelta(days=1))
-        # Of another file, the snapshot must be of the day before: days without a file may lie between.
+        # A snapshot of another file must be of the previous session: days without a file may lie between.
         oldest = closed if closed < begin else opened if self._elsewhere else 0
         bid, ask = before["bid_px_00"][0], before["ask_px_00"][0]
         empty, crossed = bid is None and ask is None, bid is not None and ask is not None and bid >= ask

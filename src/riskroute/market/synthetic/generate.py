@@ -1,7 +1,7 @@
 """A synthetic market of correlated stocks on different venues, written as NASDAQ ITCH 5.0 files.
 
-The orders of a stock at a venue depend only on the seed and on the names of stock and venue, so adding other stocks or
-venues does not change them.
+The orders of a stock at a venue do not depend on the other stocks and venues of the market, so adding stocks or venues
+does not change them.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def generate_market(
     rate : float
         Factor by which the number of messages is multiplied.
     progress : Progress, optional
-        Called when a symbol at a venue is simulated, with their names, the number of such pairs finished and the total.
+        Called after each symbol of a venue, with ``VENUE SYMBOL``, the number of finished pairs, and their total.
     """
     names = _checked(seed, symbols, hours, date, venues)
     if_given(valid_function, "progress", progress)

@@ -226,7 +226,7 @@ def _delete(book: _FlowBook, out: Integers, side: int, slot: int) -> None:
 
 @register_jitable
 def _delete_any(book: _FlowBook, out: Integers, side: int, kept: int) -> bool:
-    """Try up to four random orders, and delete the first that the book can spare and whose price is not ``kept``."""
+    """Delete the first of four random orders not at ``kept`` that can be spared; return whether there is one."""
     for _ in range(4):
         slot = book.live[side, int(book.rng.random() * book.state[_STATE.live + side])]
         if book.price[slot] != kept and _can_spare(book, side, slot, book.size[slot]):
@@ -245,7 +245,7 @@ def _replace(book: _FlowBook, out: Integers, side: int, slot: int, size: int) ->
 
 @register_jitable
 def _match(book: _FlowBook, out: Integers, side: int, price: int, amount: int) -> None:
-    """Trade ``amount`` shares, at most those displayed, with the orders at a price."""
+    """Trade ``amount`` shares, at most the shares displayed, with the orders at a price."""
     improved, state = price, book.state
     if book.rng.random() < 0.06 and state[_STATE.quoted + ASK] - state[_STATE.quoted + BID] > 1:
         improved = _away(side, price, -1)
@@ -290,7 +290,7 @@ def _event(book: _FlowBook, out: Integers) -> None:
 
 @register_jitable
 def _leave(book: _FlowBook, out: Integers, side: int, old: int) -> None:
-    """Clear the levels from ``old`` to the new best price: execute the first at times, withdraw or move the others."""
+    """Clear the levels from ``old`` to the new best price: at times execute the first; withdraw or move the rest."""
     swept = book.rng.random() < book.parameters.sweep
     for price in range(old, book.state[_STATE.quoted + side], -1 if side == BID else 1):
         level = price - book.low
@@ -377,7 +377,7 @@ _simulate_compiled = njit(cache=True)(_simulate_order_flow)
 def _fundamental_price(seed: int, symbol: str, steps: int) -> Floats:
     """Return the price path of a stock in dollars, ``(steps,)``, four steps per second.
 
-    Moves are the sum of a factor that all stocks share and one of the stock.
+    Each move is the sum of a factor that all stocks share and a factor specific to the stock.
     """
     common, own = (
         np.random.default_rng(seed_stream(seed, "synthetic price", name)).standard_normal(steps)

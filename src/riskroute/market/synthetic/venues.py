@@ -57,9 +57,9 @@ class SyntheticVenue:
     file_name: str  # name of its file, with ``strftime`` codes for the date
     matching: str  # price-time or pro-rata
     quotes: SyntheticOwnQuotes | SyntheticSharedQuotes  # model of its best bid and offer
-    events_per_second: float  # number of events per symbol; changes of the quotes cause further messages
+    events_per_second: float  # mean rate per symbol; changes of the quotes cause further messages
     orders: int  # typical number of orders per side
-    lot: int  # typical size of an order
+    lot: int  # typical size of an order, in shares
     top_size: int  # minimum size at the best price, in shares
     top_share: float = 0.3  # fraction of new orders that join the best price
     reach: float = 6.0  # mean distance of other orders from the best price, in ticks
@@ -67,8 +67,8 @@ class SyntheticVenue:
     hidden: float = 0.007  # fraction of events that are trades with hidden orders
     partial: float = 0.015  # fraction of events that cancel part of an order
     replaced: float = 0.045  # fraction of events that replace an order
-    moved: float = 0.06  # fraction of the orders withdrawn when quotes change that return at another price
-    sweep: float = 0.1  # probability that a change of quotes executes the orders at the old best price
+    moved: float = 0.06  # when quotes change, fraction of withdrawn orders that return at another price
+    sweep: float = 0.1  # probability that a worse quote of a side executes the orders at its old best price
 
     def __post_init__(self) -> None:
         as_name("name", self.name, longest=LONGEST_VENUE)
