@@ -1,1 +1,1 @@
-"""Code that all rooms share: errors, array types, validation, files, text, random streams, configuration, results."""
+"""Code that all rooms share: errors, array types, validation, files, text, random streams, configuration, records."""

@@ -14,7 +14,7 @@ class InputError(RiskrouteError, ValueError):
 
 
 class DataError(RiskrouteError):
-    """A file has invalid data."""
+    """A file or a saved record has invalid or missing data."""
 
 
 class StateError(RiskrouteError):
@@ -30,7 +30,7 @@ class DesignError(RiskrouteError):
 
 
 class NoBooksError(DataError):
-    """A complete file has no order books: it is empty, or has only trades."""
+    """A file has no usable order books: it has only trades, for example, or merges the books of several venues."""
 
 
 class CheckError(RiskrouteError, AssertionError):
@@ -58,7 +58,7 @@ class FencedError(LeaseError):
 
 
 class WriteError(StateError):
-    """The log's store could not write, for example because the disk is full.
+    """The log's store could not be reached or written, for example because the disk is full.
 
     If ``definite``, nothing was written; otherwise the log must be read to find out what was. ``cause`` names no paths,
     hosts or users, so it may be shown to clients.
@@ -82,7 +82,7 @@ class KeyUsedError(InputError):
 
 
 class HaltedError(RefusedError):
-    """Trading is halted, or startup is not complete."""
+    """Trading is halted, or the service is starting, is stopping or has failed."""
 
 
 class MalformedRequestError(InputError):
@@ -90,8 +90,8 @@ class MalformedRequestError(InputError):
 
 
 class UnknownOrderError(InputError):
-    """The router holds no order with the requested key."""
+    """No order has the requested key, or the order is too old to be held by the service."""
 
 
 class RouterError(StateError):
-    """A router failed, or returned a plan that cannot be executed."""
+    """A router failed, took too long, or returned a plan that cannot be executed."""

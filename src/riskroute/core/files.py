@@ -50,7 +50,7 @@ def write_whole(target: Path, write: Any, *, private: bool = False) -> Path:
 def in_file_name(text: str) -> str:
     """Percent-encode all characters of a text except letters, digits, dots and hyphens, for a file name.
 
-    Different texts have different encodings. So have different lists of texts, joined by "_" after encoding.
+    Different texts have different encodings. Different lists of texts also differ if their encodings are joined by "_".
     """
     return "".join(
         c if c.isalpha() or c.isdecimal() or c in ".-" else "".join(f"%{b:02X}" for b in c.encode()) for c in text

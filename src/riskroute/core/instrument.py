@@ -296,7 +296,7 @@ class Instrument:
 def named_after_symbol(one: Instrument) -> Instrument:
     """Return an instrument with quantity and currency named after a symbol such as BTCUSDT or XBT/USD, else unknown.
 
-    ``contracts`` and ``units`` stay; their currency is unknown, and a contract also has an unknown multiplier.
+    The names ``contracts`` and ``units`` are kept, with an unknown currency: a contract's multiplier is unknown too.
 
     >>> found = named_after_symbol(Instrument("ETH-BTC"))
     >>> found.quantity, found.currency, named_after_symbol(Instrument("SAP")).currency
@@ -412,7 +412,7 @@ def instrument_terms(instrument: Instrument) -> str:
 
 @lru_cache(4096)
 def instrument_from_terms(symbol: str, terms: str) -> Instrument:
-    """Return the instrument of a symbol with these terms."""
+    """Return the instrument of a symbol from its `instrument_terms`."""
     return Instrument(symbol, **json.loads(terms or "{}"))
 
 

@@ -161,7 +161,7 @@ def _refuse_unknown_fields(record: Any, plain: Any, path: str, what: str) -> Non
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
-    """Base class of all records, which the garbage collector skips because they have no reference cycles."""
+    """Base class of msgspec records, which the garbage collector skips because they have no reference cycles."""
 
 
 def encode_record(value: Any) -> bytes:

@@ -96,8 +96,8 @@ def _compilation_clock() -> Any:
     class Clock(Listener):
         def __init__(self) -> None:
             self.seconds = self.began = 0.0
-            self.depth = 0  # compiling a kernel also compiles the kernels it calls
-            self.compiling = 0  # of these events, those of compilation: a kernel may only be loaded
+            self.depth = 0  # open events: compiling a kernel also compiles the kernels it calls
+            self.compiling = 0  # open compilation events; other events only load or store a kernel
             self.subjects: list[str] = []
             self.spent: dict[str, float] = {}
 

@@ -121,7 +121,7 @@ def _first_of_each(actions: Integers, first: Integers, place: Integers) -> int:
 MOST_DRAWN = 10**8  # largest random sample of actions, which is held in memory
 _WHOLE = np.dtype(np.int64)
 
-Action = int | tuple[int, ...]  # handle: a row number, or a tuple of whole numbers in sets without a matrix
+Action = int | tuple[int, ...]  # handle: a row number or, in sets with vector handles, a tuple of whole numbers
 
 
 def as_action(row: Integers | np.int64 | int) -> Action:
@@ -175,7 +175,7 @@ class ActionSet(ABC):
 
     @abstractmethod
     def features(self, actions: ActionBatch) -> Floats:
-        """Return the feature vectors ``(n, dim)`` of a batch of actions."""
+        """Return the feature vectors ``(n, dim)`` of a batch of actions; raise `InputError` for an invalid handle."""
 
     @abstractmethod
     def largest_norm(self) -> float:

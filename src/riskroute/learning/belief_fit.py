@@ -10,9 +10,10 @@ because the mean is fitted to the same rewards. Errors of the second kind are ig
 estimated from the first kind. In that case they are not noise: the prior is wrong, or the means are not linear in the
 features.
 
-The vague prior is centred at zero and has the information of a fraction of one reward, spread over an optimal design.
-The variance of this reward is the noise plus the squared signal, the average squared distance of the actions' means
-from the prior mean. Without the signal, the vague prior would bias the fit if means lie many noise deviations apart.
+The vague prior has the mean of the informative prior (zero if there is none) and the information of a fraction of one
+reward, spread over an optimal design. The variance of this reward is the noise plus the squared signal, the average
+squared distance of the actions' means from the prior mean. Without the signal, the vague prior would bias the fit if
+means lie many noise deviations apart.
 Noise and signal scale with the rewards, so the fit does not depend on the units of rewards and features.
 
 `_fit_numpy` defines the fit by array operations. Up to 64 dimensions `fit_belief` runs the same steps in kernels, which
@@ -319,7 +320,7 @@ def _solve_kernel(
             fitted[i] = 0.0
         _add_products(columns, coef, fitted)
         for i in range(n):
-            fitted[i] = totals[i] - weights[i] * fitted[i]  # residuals of the current step
+            fitted[i] = totals[i] - weights[i] * fitted[i]  # weighted residuals
         for a in range(dim):
             right[a] = _product(columns[a], fitted, n) - _product(known[a], step, dim)
         _solve_by_root(root, right)

@@ -87,7 +87,7 @@ class Hazards:
     def from_tails(cls, edges: Sequence[int] | Integers, tails: Sequence[float] | Vector, strength: float) -> Self:
         """Return a prior with the given tails; in each bin it weighs as much as ``strength`` trials that reach the bin.
 
-        ``tails`` ``(B,)`` are the prior ``P(V >= k_b)`` at the edges: between 0 and 1, strictly decreasing.
+        ``tails`` ``(B,)`` are the prior ``P(V >= k_b)`` at the edges: strictly between 0 and 1, strictly decreasing.
         """
         given = np.append(1.0, tails)
         chance = 1 - given[1:] / given[:-1]

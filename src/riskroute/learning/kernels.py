@@ -1,8 +1,8 @@
-"""Small kernels that other kernels call: factorisation of positive definite matrices.
+"""Kernels for positive definite matrices: Cholesky factor and inverse.
 
 A matrix ``A`` is factored as ``U' U`` with ``U`` upper triangular: rows of ``U`` are contiguous in memory, and every
-inner loop runs along a row. All sums have a fixed order, so results are the same on every processor, unlike those of a
-linear algebra library.
+inner loop runs along a row. All sums have a fixed order, so results are the same on every processor. Linear algebra
+libraries do not guarantee this.
 
 Kernels copy arrays element by element: numba takes three seconds to compile an assignment to a slice, mostly for the
 shape check and its error message.

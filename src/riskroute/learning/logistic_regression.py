@@ -24,7 +24,7 @@ from riskroute.core.validation import LARGEST, exact_array, finite_array, real_n
 class LogisticRegression:
     """Posterior mode of the coefficients, fitted to the last ``capacity`` observations.
 
-    ``prior`` is the probability of the event at ``x = 0``. Standardise ``x``: the prior assumes mean zero and unit
+    ``prior`` is the prior event probability at ``x = 0``. Standardise ``x``: the prior assumes mean zero and unit
     variance. ``coef`` ``(1 + covariates,)`` holds ``a``, then ``beta``, as of the last `refresh`.
     """
 

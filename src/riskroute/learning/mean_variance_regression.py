@@ -8,7 +8,8 @@ features of the pair.
 A fit alternates weighted least squares for ``theta`` (weights: inverse predicted variances) with non-negative least
 squares for ``phi`` (targets: squared errors and products of errors, corrected for leverage). The square of an error
 with variance ``v`` has variance ``(kurtosis - 1) v^2``, the inverse of its weight. Predicted variances are
-floored at one tenth of the typical variance, and errors are clipped at six robust standard deviations.
+floored at one tenth of the typical variance. Errors are clipped at six predicted standard deviations, or at six robust
+ones if these are larger.
 
 `MeanVarianceRegression` is the online version. It keeps the normal equations of both fits and the most recent rows. A
 refresh fits the recent rows together with the normal equations. If there are too many recent rows, the oldest are
@@ -61,9 +62,9 @@ class MeanVarianceRegressionRows:
     """Rewards ``(n,)`` with features of their means ``(n, p)`` and variances ``(n, q)``.
 
     ``offset`` and ``base_variance`` ``(n,)`` are the known parts of mean and variance; default: zero. ``rounds`` holds
-    each row's round (default: a separate round per row); ``weights`` ``(n,)`` are divided by the number of rows in the
-    round. ``pairs`` ``(m, 2)`` holds the indices of rows whose errors are multiplied, and ``pair_features`` ``(m, q)``
-    the features of the covariances of these errors; default: none.
+    each row's round (default: a separate round per row); ``weights`` ``(n,)`` (default: 1) are divided by the number of
+    rows in the round. ``pairs`` ``(m, 2)`` (default: none) holds the indices of rows whose errors are multiplied, and
+    ``pair_features`` ``(m, q)`` the features of the covariances of these errors.
     """
 
     mean_features: Matrix
@@ -194,8 +195,8 @@ class _NormalEquations(NamedTuple):
     mean_vector: Vector
     var_matrix: Matrix
     var_vector: Vector
-    errors: Vector  # weight of the rows, sum of squared errors
-    squares: Vector  # weight of the rows, sums of second and fourth powers of standardised errors
+    errors: Vector  # total weight of the rows, weighted sum of squared errors
+    squares: Vector  # total weight, weighted sums of second and fourth powers of standardised errors
 
     @classmethod
     def of(cls, prior: MeanVarianceEstimate) -> _NormalEquations:
@@ -218,7 +219,7 @@ class _NormalEquations(NamedTuple):
         return _NormalEquations(*(part * factor for part in self))
 
     def solved(self) -> MeanVarianceEstimate:
-        """Solve for the coefficients of mean and variance."""
+        """Return the estimate that solves the normal equations."""
         return MeanVarianceEstimate(
             np.asarray(np.linalg.solve(self.mean_matrix, self.mean_vector), dtype=np.float64),
             self.mean_matrix,
@@ -316,7 +317,7 @@ def _variance_equations(
     between: Vector,
     kurtosis: float,
 ) -> tuple[Matrix, Vector]:
-    """Return the normal equations of the variance coefficients, weighted by the predicted variances."""
+    """Return the normal equations of the variance coefficients, weighted by the inverse variances of their targets."""
     weights = portions / ((kurtosis - 1) * noise**2)
     matrix = (rows.var_features * weights[:, None]).T @ rows.var_features
     totals = rows.var_features.T @ (weights * targets)
@@ -333,9 +334,9 @@ class MeanVarianceRegression:
     """Online posterior of ``theta`` and ``phi`` in ``y = offset + x' theta + noise``, ``Var = base + chi' phi``.
 
     The ``prior`` is never discounted. If ``offset_sd`` is given, the offset gets a coefficient, the last of ``theta``,
-    with prior mean 1 and this standard deviation. A posterior mean far from 1 shows that the offset is misspecified. If
-    there are more than ``keep`` recent rows, all but the last ``keep // 2`` are folded into the normal equations.
-    ``estimate`` is the posterior as of the last `refresh`.
+    with prior mean 1 and this standard deviation. A posterior mean far from 1 shows that the offset is misspecified. A
+    `refresh` that finds more than ``keep`` recent rows folds all but the last ``keep // 2`` into the normal equations,
+    without separating pairs. ``estimate`` is the posterior as of the last `refresh`, at first the prior.
     """
 
     def __init__(self, prior: MeanVarianceEstimate, *, offset_sd: float | None = None, keep: int = 256) -> None:
@@ -422,7 +423,7 @@ class MeanVarianceRegression:
         self._recent_weight = sum(float(rows.portions.sum()) for rows in self.recent)
 
     def borrowed(self, others: Sequence[MeanVarianceRegression], most: float) -> Self:
-        """Return this regression plus the rows of ``others``, down-weighted to at most ``most`` rounds (see `seen`).
+        """Return this regression plus rows of ``others``, down-weighted to at most ``most`` rounds (`seen`) in total.
 
         Partial pooling: a regression with few rows of its own borrows rows from regressions on the same features.
         """
@@ -497,10 +498,10 @@ class RegressionResidualTest:
     """Chi-squared change test on a window of standardised prediction errors.
 
     Under a correct model the errors have mean zero and variance one. The sum of their squares detects increased noise
-    and large shifts. The square of their sum, over ``n``, detects small persistent shifts. Squares of heavy-tailed
-    errors vary more, so their sum is approximated by a scaled chi-squared distribution of equal mean and variance, with
-    ``2 n / (kurtosis - 1)`` degrees of freedom. After an alarm, reset the model to its prior; the test empties its
-    window itself. See Wu, Iyer and Wang (2018), https://arxiv.org/abs/1805.09365.
+    and large shifts. The square of their sum, divided by ``n``, detects small persistent shifts. Heavy tails raise
+    the variance of the squares, so their sum is approximated by a scaled chi-squared distribution of equal mean and
+    variance, with ``2 n / (kurtosis - 1)`` degrees of freedom. After an alarm, reset the model to its prior; the test
+    empties its window itself. See Wu, Iyer and Wang (2018), https://arxiv.org/abs/1805.09365.
 
     The window holds the last ``length`` errors and is tested if it holds ``least`` or more. ``level`` is the
     probability of a false alarm per test, half of it for each of the two statistics.

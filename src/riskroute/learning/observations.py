@@ -28,7 +28,7 @@ class Observations:
     counts: Vector
     means: Vector
     spreads: Vector
-    free: Vector = None  # type: ignore[assignment]  # default: counts - 1
+    free: Vector = None  # type: ignore[assignment]  # default: counts - 1, at least 0
 
     def __post_init__(self) -> None:
         counts = exact_array("counts", self.counts, np.float64, (None,))
@@ -53,7 +53,7 @@ class Observations:
 
     @property
     def rounds(self) -> float:
-        """Number of rewards."""
+        """Number of rewards: the sum of the counts, fractional after discounting."""
         return float(self.counts.sum())
 
     @property
@@ -65,7 +65,7 @@ class Observations:
         """Concatenate observations, merge rows with equal features, and sort the rows by features."""
         columns = zip(*(part.columns for part in (self, *others)), strict=True)
         features, counts, means, spreads, free = (np.concatenate(column) for column in columns)
-        # rows are grouped by a hash of their bits: + 0.0 turns -0.0 into 0.0, and the high bits are mixed into the low
+        # a hash table finds rows with equal bits: + 0.0 turns -0.0 into 0.0, and the high bits are mixed into the low
         # ones, which are all 0 in numbers with few significant bits
         bits = (features + 0.0).view(np.int64)
         first, group = distinct_actions(bits ^ (bits >> 32))

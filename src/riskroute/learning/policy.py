@@ -71,15 +71,15 @@ class Policy(ABC):
 
     @abstractmethod
     def propose(self) -> Plan:
-        """Return the next plan; the base class shortens it to the remaining horizon."""
+        """Return the next plan, of at least one round; the base class shortens it to the remaining horizon."""
 
     @abstractmethod
     def observe(self, tallies: Tallies) -> None:
-        """Learn from the tallies of the finished plan."""
+        """Learn from the tallies of the finished plan or, after `conclude` or `offer`, of the rounds played."""
 
     @abstractmethod
     def recommend(self) -> Action:
-        """Return the action that the policy would commit to now."""
+        """Return the action that the policy would commit to now; raise `StateError` if it has learned too little."""
 
     def estimated_seconds(self, horizon: int, *, drawn_singly: bool) -> float:
         """Estimate the seconds that a simulated run takes on one core, for dividing work between processes.

@@ -43,7 +43,7 @@ class Problem:
     risk_tolerance : float
         Weight of the mean, the paper's rho; at 0 only the variance matters.
     check_norms : bool
-        Require these norm bounds. Beyond them, the constants of the paper's regret bounds do not apply, but every
+        Require the norm bounds above. Beyond them, the constants of the paper's regret bounds do not apply, but every
         policy runs. Variances must be non-negative in either case.
 
     Examples
@@ -155,7 +155,7 @@ class Problem:
 
 
 def _norm(vector: Floats) -> float:
-    """Return the Euclidean norm, correctly rounded: the same on every processor, unlike a BLAS dot product."""
+    """Return the Euclidean norm; the sum of squares is the same on every processor, unlike a BLAS dot product."""
     size = float(np.abs(vector).max(initial=0.0))
     if size == 0:
         return 0.0

@@ -1,8 +1,9 @@
 """Tallies: the sufficient statistics that policies learn from.
 
-A tally of rewards is their count, their mean and the sum of their squared deviations from this mean. Both least-squares
-estimators and the mean-variance of a path are functions of tallies, and tallies merge exactly (Chan, Golub and LeVeque
-1983). So single rewards need not be kept, and the cancellation in ``E[x^2] - mean^2`` is avoided.
+A tally of rewards is their count, their mean and the sum of their squared deviations from this mean. The least-squares
+estimates of mean and variance and the mean-variance of a path are functions of tallies. Tallies merge without loss of
+information (Chan, Golub and LeVeque 1983), so single rewards need not be kept. The cancellation in ``E[x^2] - mean^2``
+is avoided.
 """
 
 from __future__ import annotations

@@ -5,8 +5,9 @@ without waiting for earlier rewards, and collects rewards into the plan's tallie
 
 - A policy that may learn at any time (``waits`` is False) learns from the rewards received so far and makes a new plan
   as soon as all rounds of its plan are issued. Rewards that arrive later are learned with the next plan.
-- A phased policy (``waits`` is True) ends a phase when all its tickets are settled or abandoned. Until then, further
-  tickets carry its recommendation, and their rewards are not learned.
+- A phased policy (``waits`` is True) ends a phase when all tickets of the phase are issued and settled or abandoned.
+  Until then, tickets beyond the phase carry the policy's recommendation (in the first phase, which has none, an action
+  of the plan), and their rewards are not learned.
 
 With at most one open ticket, decisions equal those of `select` and `update`, bit for bit.
 """
@@ -28,7 +29,7 @@ from riskroute.learning.policy import Policy
 from riskroute.learning.registry import restore_policy
 from riskroute.learning.tally import Tallies, Tally
 
-# Markers instead of an entry of the current plan: the ticket belongs to an earlier plan; its reward is not learned.
+# Entries of tickets outside the current plan: a ticket of an earlier plan, and a ticket whose reward is not learned.
 _EARLIER, _UNLEARNED = -1, -2
 
 
@@ -49,8 +50,8 @@ class Tickets:
     policy : Policy
         A started policy that is not in the middle of a plan played by `select` and `update`.
     ahead : bool
-        Leave planning to `replan`, so that `issue` is fast. When the plan is used up, further tickets repeat it, or
-        carry the recommendation of a phased policy. Default: `issue` makes plans.
+        Leave all plans but the first to `replan`, so that `issue` is fast. When a plan is used up, further tickets
+        repeat it, or carry the recommendation of a phased policy. Default: `issue` makes all plans.
 
     Examples
     --------
@@ -129,7 +130,10 @@ class Tickets:
         self._end_if_complete()
 
     def replan(self) -> None:
-        """Learn from the rewards received and make the next plan, unless the current phase is incomplete."""
+        """Learn from the rewards received and make the next plan.
+
+        Do nothing if the current phase is incomplete, or if no reward has arrived and the plan is not used up.
+        """
         if self.policy.pending is not None and not self._must_wait() and (self._collected or self._handed_out()):
             self._conclude()
         if self.policy.pending is None:

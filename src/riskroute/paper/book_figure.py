@@ -84,7 +84,7 @@ def draw_book_figure(name: str, data: ImportedBooks, out: Path, seed: int) -> _O
 
 
 def _figure1(data: ImportedBooks, seed: int) -> _Made:
-    """Fit mean and variance of profit at the deepest venue, over a wide range of quantities."""
+    """Fit mean and variance of profit at the venue with the most snapshots, over a wide range of quantities."""
     return _fitted(_calibrated(data, seed, quantities=range(10, 201, 10), venues=(data.deepest,)))
 
 
@@ -151,7 +151,7 @@ def _figure3(data: ImportedBooks, seed: int) -> _Made:
 
 
 def _course(snapshots: polars.DataFrame, begin: int, minutes: float) -> dict[str, Any]:
-    """Return the mid over time, in minutes after ``begin``, thinned to about a thousand points."""
+    """Return the mid over time, in minutes after ``begin``, thinned to fewer than 2,000 points."""
     step = max(snapshots.height // 1000, 1)
     some = snapshots.gather_every(step)
     stamps = some["ts_event"].cast(polars.Int64).to_numpy()
@@ -160,7 +160,7 @@ def _course(snapshots: polars.DataFrame, begin: int, minutes: float) -> dict[str
 
 
 def _walked(data: ImportedBooks, time: int, begin: int, end: int) -> dict[str, Any]:
-    """Return the deepest venue's bids at ``time`` (UTC nanoseconds), and how much of each an order takes."""
+    """Return the bids nearest to ``time`` at the venue with the most snapshots, and how much of each an order takes."""
     recording = next(one for one in data.recordings if one.venue == data.deepest)
     snapshots = data.store.snapshots(recording, begin, end)
     stamps = snapshots["ts_event"].cast(polars.Int64).to_numpy()

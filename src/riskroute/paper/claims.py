@@ -66,7 +66,7 @@ def _figure4_claim(text: str) -> Callable[[_Measure], _Measure]:
 
 
 def _linear_fit(summary: _Summary, field: str, stated: tuple[float, ...]) -> _Verdict:
-    """Check that R^2 at XNAS, XBOS and XPSX, rounded to two digits, is at least ``stated``."""
+    """Check that R^2, to two digits, is at least ``stated`` at XNAS, XBOS and XPSX; skip venues without a fit."""
     found = {name: fit[field] for name, fit in summary["venues"].items()}
     text = ", ".join(f"{name} {value:.3f}" for name, value in found.items())
     least = dict(zip(("XNAS", "XBOS", "XPSX"), stated, strict=False))
@@ -378,7 +378,10 @@ def _negative_correlation_helps(summary: _Summary) -> _Verdict:
 
 
 def _gaps_concentrated(summary: _Summary, label: str) -> _Verdict:
-    """Check that positive gaps are on average twice as large in exploration windows and after changes as elsewhere."""
+    """Check that gaps are more than twice as large in exploration windows and after changes as elsewhere, on average.
+
+    Negative gaps count as 0.
+    """
     story = summary["stories"][label]
     text = (
         f"{story['share_of_gaps']:.0%} of the positive gaps in {story['share_of_rounds']:.0%} of the rounds; "

@@ -57,7 +57,7 @@ class PaperChoices:
         validated_parameters(self)
 
     def policies(self, names: Sequence[str], slots: int) -> tuple[str, ...] | dict[str, str | Policy]:
-        """Return the policies of a panel with ``slots`` slots: their names or, with changed constants, by name."""
+        """Return a panel's policy names or, if constants are changed, a dictionary of names and policies by name."""
         chosen: dict[str, Policy] = {}
         if self.explored != 1:
             chosen["rise"] = Rise(explore_multiplier=self.explored * slots)

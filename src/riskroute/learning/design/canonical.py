@@ -19,7 +19,7 @@ from riskroute.core.arrays import Integers, Matrix, Vector
 
 CONTACT = 1e-5  # actions with a leverage within this fraction of the largest may carry weight in an optimal design
 _DEPENDENT = 1e-8  # column entries below this are treated as zero; columns are scaled to order one
-_TIE = 1e-7  # relative difference up to which weights and leverages are treated as equal
+_TIE = 1e-7  # relative difference up to which weights, and sums of weights, are treated as equal
 
 
 def canonical_products(white: Matrix) -> Matrix:

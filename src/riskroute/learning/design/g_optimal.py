@@ -257,9 +257,9 @@ def too_wide_for_g_optimal(count: int, dim: int) -> bool:
 def g_optimal(features: Matrix, tolerance: float = 0.01) -> Design:
     """Find a design over the rows of ``features`` ``(K, d)`` with ``bound <= (1 + tolerance) * rank``.
 
-    Rank-deficient sets are handled in an orthonormal basis of their span. The handles of the result are row numbers.
-    The bound has a relative rounding error of about 1e-16 times the condition number of the features, after scaling
-    columns to equal length. If this error keeps the bound above the tolerance, `DesignError` is raised.
+    Rank-deficient sets are handled in coordinates of their span. The handles of the result are row numbers. The bound
+    has a relative rounding error of about 1e-16 times the condition number of the features, after scaling columns to
+    equal length. `DesignError` is raised if the solver does not reach the tolerance, for example due to this error.
 
     Examples
     --------
@@ -385,7 +385,7 @@ def _solve(features: Matrix, to_round: Matrix, tolerance: float) -> tuple[Action
 
 def _solve_small(points: Matrix, weights: Floats, tolerance: float) -> Floats:
     """Solve on a working set to an excess of ``tolerance``: vertex exchange first, Newton steps near the optimum."""
-    coarse, most = 0.02, 200_000  # excess below which Newton steps are faster, and steps of the exchange
+    coarse, most = 0.02, 200_000  # excess below which Newton steps are faster; maximum number of exchanges
     weights = vertex_exchange(points, weights, max(tolerance, coarse), most)
     if tolerance < coarse:
         weights, reached = _newton_polish(points, weights, tolerance)
@@ -431,9 +431,9 @@ def _spanning_rows(features: Matrix, to_round: Matrix) -> ActionBatch:
 def thin_g_optimal(points: Matrix, weights: Floats, index: ActionBatch) -> tuple[ActionBatch, Floats]:
     """Drop points until at most ``r (r + 1) / 2`` remain, never raising a leverage (Caratheodory).
 
-    More points satisfy a linear relation ``sum_i v_i y_i y_i' = 0``. Moving the weights along ``-v`` until one of them
-    is zero leaves the information matrix unchanged. The sign of ``v`` is chosen so that the total weight does not grow,
-    so rescaling the weights to sum to one can only add information.
+    More than ``r (r + 1) / 2`` points satisfy a linear relation ``sum_i v_i y_i y_i' = 0``. Moving the weights along
+    ``-v`` until one of them is zero leaves the information matrix unchanged. The sign of ``v`` is chosen to keep the
+    total weight from growing, so rescaling the weights to sum to one can only add information.
     """
     limit = points.shape[1] * (points.shape[1] + 1) // 2
     if int((weights > 0).sum()) > limit:

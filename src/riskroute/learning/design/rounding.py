@@ -8,7 +8,7 @@ from riskroute.core.arrays import Floats, Integers
 from riskroute.core.errors import InputError
 from riskroute.core.validation import finite_array, real_number, whole_number
 
-LARGEST = 2**62  # rounds; counts are 64-bit integers
+LARGEST = 2**62  # maximum number of rounds: counts are 64-bit integers
 
 _SLACK = 1e-12  # relative tolerance for ties: rounding errors must not move a round
 

@@ -27,7 +27,10 @@ from riskroute.learning.design.g_optimal import vertex_exchange_root as any_inve
 
 @dataclass(frozen=True)
 class WideDesign:
-    """Design weights ``(n,)`` on points; with ``whitening`` ``(d, r)``, leverages are ``|x @ whitening|^2``."""
+    """Design weights ``(n,)`` on points; with ``whitening`` ``(d, r)``, leverages are ``|x @ whitening|^2``.
+
+    ``excess`` is the relative excess of the largest leverage over the rank.
+    """
 
     weights: Vector
     whitening: Matrix
@@ -46,10 +49,10 @@ class WideDesign:
 
 
 def wide_design(features: Matrix, tolerance: float, start: Vector | None = None) -> WideDesign:
-    """Return a design on the rows of ``features`` ``(n, d)`` whose largest leverage is at most ``(1 + tolerance) r``.
+    """Return a design on the rows of ``features`` ``(n, d)``, aiming at leverages of at most ``(1 + tolerance) r``.
 
-    The search starts from the weights ``start`` if their support spans the space, else from equal weights on a spanning
-    set.
+    The search takes at most 100,000 exchanges. It starts from the weights ``start`` if their support spans the space,
+    else from equal weights on a spanning set.
     """
     size = np.abs(features).max(axis=0)
     columns = np.ascontiguousarray((features / np.where(size > 0, size, 1.0)).T)
@@ -72,7 +75,7 @@ def wide_design(features: Matrix, tolerance: float, start: Vector | None = None)
 
 
 def wide_optimal(features: Matrix, tolerance: float) -> Design:
-    """Return a design over the rows of ``features`` whose excess is at most the larger of ``tolerance`` and 1 %."""
+    """Return a design over the rows of ``features``, aiming at an excess of ``tolerance``, or 1 % if that is larger."""
     # vertex exchange is too slow below an excess of 1 %
     found = wide_design(features, max(tolerance, 0.01) * (1 - 1e-3))
     index, weights, whitening = few_wide_rows(features, found)
@@ -159,7 +162,7 @@ def _inner(one: Vector, other: Vector) -> float:
 
 @njit(cache=True)
 def _wide_inverse_root(points: Matrix, weights: Vector) -> Matrix:
-    """Return the upper triangular ``R`` with ``R R' = M^-1``, for points ``(r, n)``; NaN unless they span the space."""
+    """Return the upper triangular ``R`` with ``R R' = M^-1``, for points ``(r, n)``; NaN if ``M`` is singular."""
     r = len(points)
     lower = np.zeros((r, r))
     scaled = points * weights

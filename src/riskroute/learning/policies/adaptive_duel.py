@@ -65,7 +65,7 @@ class AdaptiveDuel:
         self.given = policy, belief, features, loss
 
     def fill(self, rng: np.random.Generator, portions: Integers) -> Integers:
-        """Return the rounds of each action in a plan; ``portions`` holds the rounds of each portion."""
+        """Return the rounds of each action; fill ``portions`` (rounds of each) until no rival is worth its cost."""
         policy, belief, features, loss = self.given
         setting, ahead = policy.setting, policy.ahead()
         rounds, budget = float(policy.patience) * ahead, math.inf if policy.budget is None else float(policy.budget)
@@ -102,8 +102,8 @@ class AdaptiveDuel:
         return counts
 
 
-# Rows of the table, one column per action: gap, cost, noise and posterior of the action, its losses, and sums over
-# rivals of the reduction in loss from observing the action.
+# Rows of the table, one column per action: gap to the leader, cost of a round, noise, posterior variance of the gap and
+# of the score, standard deviation of the gap, loss with its two slopes, and the two sums over rivals of `_sum_lessons`.
 _BEHIND, _COST, _NOISE, _SQUARED, _LEVER, _DEVIATION, _LOSS, _SLOPE, _MEAN_SLOPE, _FAST, _SLOW = range(11)
 
 

@@ -86,8 +86,9 @@ class IndexPolicy(ArmPolicy):
     """Index policy: plays every arm once, then the arm with the lowest index in every round.
 
     The index of an arm played ``n`` times is its empirical mean-variance minus ``bonus / sqrt(n)``. Subclasses define
-    the bonus, which is the same for all arms and depends only on the number of rounds played. A subclass that overrides
-    nothing else is simulated by a compiled kernel (`riskroute.simulation.runner`), which makes the same decisions.
+    the bonus, which is the same for all arms and depends only on the number of rounds played. A subclass that
+    overrides nothing else that decides or learns (`has_kernel`) is simulated by a compiled kernel, which makes the same
+    decisions (`riskroute.simulation.runner`).
     """
 
     @abstractmethod
@@ -115,7 +116,7 @@ class IndexPolicy(ArmPolicy):
 
     @property
     def has_kernel(self) -> bool:
-        """Whether the compiled kernel makes this policy's decisions: its class overrides only the bonus."""
+        """Whether the compiled kernel makes this policy's decisions: its class overrides none of the methods below."""
         own = ("propose", "observe", "begin", "mean_variances", "first_tries", "arm", "bonuses")
         return all(getattr(type(self), name) is getattr(IndexPolicy, name) for name in own)
 

@@ -110,7 +110,7 @@ class ChangeTest(Adaptive):
     def _contradicted(self) -> int | None:
         """Return the smallest number of latest plans that contradict the earlier posterior; None if none do."""
         # The reference is the posterior before all recent plans: a change a few plans ago does not affect it. If it is
-        # too vague about the actions now played, all plans before the tested ones are added to it.
+        # too vague about the action most played in the tested plans, all plans before these are added to it.
         settled: Belief | None = None
         known = self.settled.rounds + (self.base.rounds if self.base else 0.0)
         for span in self.spans:

@@ -40,5 +40,5 @@ class Discounted(Thompson):
         left = 0.5 ** (news.rounds / self.halflife)
         self.observations = self.observations.faded(left).joined(news)
         if self.base is not None:
-            # dropped below a thousandth of a reward, before its precision underflows
+            # the prior is dropped at a weight of a thousandth of a reward, before its precision underflows
             self.base = self.base.weakened(left) if self.base.rounds * left > 1e-3 else None

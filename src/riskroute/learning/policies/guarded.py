@@ -7,8 +7,9 @@
    1/T`` no error exceeds a known bound. Actions whose estimate exceeds the best by more than twice this bound are
    eliminated.
 3. *Play.* `adaptive` continues with the survivors, whose gaps are at most four times the error bound.
-4. *Commit.* Switching between actions of different means adds to the variance of a path. Once the rounds on actions
-   other than the most played one exceed what the guarantee allows, the most played action is played to the end.
+4. *Commit.* Switching between actions of different means adds to the variance of a path. The guarantee therefore
+   limits the rounds on actions other than the most played one. Instead of a plan that would exceed this limit, the most
+   played action is played to the end.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class _ConfidenceBounds:
 
     @classmethod
     def of(cls, setting: Setting, leverage: float, mean_bound: float, var_bound: float | None) -> _ConfidenceBounds:
-        """Derive the constants from a setting; default of ``var_bound``: the base variance, unless that is 0."""
+        """Derive the constants from a setting; ``var_bound`` None: the base variance, infinite if that is 0."""
         norm, rho = setting.actions.largest_norm(), setting.risk_tolerance
         if var_bound is None:
             var_bound = setting.base_variance or math.inf
@@ -166,7 +167,7 @@ class Guarded(Adaptive):
 
     explored: Tallies | None = memory(None)  # tallies of the design's actions
     cuts: list[tuple[Floats, float]] = memory(None, check_state_cut)  # score and tolerance of each elimination
-    main: Action | None = memory(None, check_state_member)  # the action with the most rounds, by majority vote
+    main: Action | None = memory(None, check_state_member)  # the only action that can have more than half the rounds
     lead: int = memory(0, check_state_round)  # rounds of `main` not offset by rounds of other actions
     away: int = memory(0, check_state_round)  # bound on the rounds of other actions since exploration ended
     settled: bool = memory(False)
@@ -212,7 +213,7 @@ class Guarded(Adaptive):
 
     @property
     def exploration(self) -> int:
-        """Planned exploration rounds, unless one action is left earlier; 0 if exploration would not lower the bound."""
+        """Planned exploration rounds, unless one action is left earlier; 0 if the policy does not explore."""
         return int(self._design_counts(len(self.checks)).sum()) if self.checks else 0
 
     def _last_width(self) -> float:

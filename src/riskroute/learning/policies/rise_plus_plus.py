@@ -62,7 +62,7 @@ class RisePlusPlus(PhasedPolicy):
     corrected: bool = parameter(False, true_or_false)
 
     def _phase_rounds(self) -> float:
-        """Return ``n_l = (C-hat d log(T / delta) / 2^-l)^2 d log d``."""
+        """Return ``n_l = (C-hat d log(T / delta) / 2^-l)^2 d log d``, at least 1; ``log d`` is at least ``log 2``."""
         dim, horizon = self.setting.actions.dim, self.horizon
         delta = 1 / horizon if self.delta is None else self.delta
         constant = CONSTANTS[self.mode][0] if self.constant is None else self.constant
