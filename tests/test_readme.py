@@ -41,7 +41,7 @@ SHORTER = {
     "riskroute reproduce": "--horizon 300 --workers 1",
     "riskroute backtest": FEW,
     "riskroute headroom": FEW,
-    "riskroute study": f"{FEW} --surface-orders 0 --router spray",
+    "riskroute study": f"{FEW} --train 1 --surface-orders 0 --router spray",
 }
 """Words put behind commands whose runs take long: of an option that is given twice, the last counts."""
 
