@@ -9,7 +9,7 @@ children. This module has no clock, no input or output and no randomness.
 4. Recalled shares are swept, also by `retry_schedule`. Limit orders rest until the horizon.
 5. The remainder is swept once at the deadline; shares reserved for one venue (``venue:NAME``) are tried there alone.
 
-Prices in books are dollars. A *signed* price is the price of a purchase or minus the price of a sale: lower is better.
+A *signed* price is the price of a purchase or minus the price of a sale: lower is better.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ IMMEDIATE = frozenset(("dark", "take", "sweep"))  # kinds of immediate-or-cancel
 class ExecutionChild(NamedTuple):
     """Child order to send.
 
-    ``limit`` is its worst price in dollars, None for any price; a limit order joins the venue's best own-side price.
+    ``limit`` is its worst price, None for any price; a limit order joins the venue's best own-side price.
     ``stage`` is `PLAN`, `RETURNED`, `DEADLINE`, or the pool from which the shares were recalled.
     """
 

@@ -26,7 +26,7 @@ from riskroute.routing.allocations import Allocations
 
 @dataclass
 class _OpenOutcome:
-    """Order whose profit is not reported yet: its ticket, notional in dollars, and split if not the policy's."""
+    """Order without a reported profit: its ticket, value at the mid, and split if it is not the policy's."""
 
     ticket: Count
     notional: Positive

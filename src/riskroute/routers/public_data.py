@@ -1,4 +1,4 @@
-"""Public market data that routers learn from: queues, trades, and outcomes of orders of any size."""
+"""Public market data that routers learn from: queues, trades, and outcomes of orders of several sizes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class PublicQueueOutflow(NamedTuple):
 class PublicMarketAtHorizon(NamedTuple):
     """Market at the horizon of an order: the mid, and the cost of sweeping the whole order then.
 
-    ``sweep`` is in dollars per share against the arrival mid, fees included.
+    ``sweep`` is per share against the arrival mid, fees included.
     """
 
     mid: float

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from riskroute.core.errors import InputError
 from riskroute.core.validation import one_of, real_number, whole_number
 
-KINDS = ("dark", "dark_rest", "limit", "take", "sweep")  # children of a plan, and sweeps of returned shares
+KINDS = ("dark", "dark_rest", "limit", "take", "sweep")  # children of a plan, and sweeps of remainders
 
 
 @dataclass(frozen=True)
@@ -27,13 +27,13 @@ class ChildReport:
     price : float
         Average fill price; 0 without fills.
     fee : float
-        Total fee in dollars; a rebate is negative.
+        Total fee in price times units; a rebate is negative.
     last_fill : int
         Time of the last fill, UTC nanoseconds; 0 without fills.
     known : int
         Time at which the sender received the outcome, UTC nanoseconds.
     posted : int
-        Time at which the child was sent, UTC nanoseconds; 0 if unknown.
+        Time at which the child was sent or, in a backtest, reached its venue, UTC nanoseconds; 0 if unknown.
     """
 
     child: int
@@ -71,7 +71,7 @@ class Report:
     complete : bool
         Whether the order is complete, so that no report will follow.
     profit : float, optional
-        Profit of the whole order in dollars against the arrival mid, fees included; only in a complete report.
+        Profit of the whole order against the arrival mid in price times units, fees included; only if complete.
 
     Examples
     --------

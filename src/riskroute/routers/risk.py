@@ -1,7 +1,7 @@
 """Risk profiles: the objective that routers minimise and by which a study chooses among them.
 
 A profile charges ``kappa`` times the variance of the unforeseen cost. A capped profile also requires an expected
-shortfall (5 %) no larger than that of the benchmark rule, the best simple rule.
+shortfall (5 %) no larger than the benchmark rule's; this is the best simple rule.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class RiskProfile:
 
     - ``name``: the name in tables and answers.
     - ``kappa``: basis points charged per squared basis point of variance of the unforeseen cost.
-    - ``capped``: whether the expected shortfall (5 %) must not exceed that of the benchmark rule.
+    - ``capped``: whether the expected shortfall (5 %) must not exceed the benchmark rule's.
 
     Examples
     --------
@@ -44,7 +44,7 @@ class RiskProfile:
         object.__setattr__(self, "capped", true_or_false("capped", self.capped))
 
     def admits(self, excess: float) -> bool:
-        """Return whether a router is admissible; ``excess`` is its expected shortfall minus that of the benchmark rule.
+        """Return whether a router is admissible; ``excess`` is its expected shortfall minus the benchmark rule's.
 
         The excess is an estimate where routers are chosen, and a lower confidence limit where a choice is tested.
         """

@@ -106,7 +106,7 @@ class Router(ABC):
     def on_fills(self, order: str, children: tuple[ChildReport, ...], profit: float | None) -> None:
         """Learn from ``children`` of an order that were not reported before.
 
-        ``profit`` is the profit of the whole order in dollars if the report completes it, otherwise None.
+        ``profit`` is the profit of the whole order, in price times units, if the report completes it, otherwise None.
         """
 
     def on_public_data(self, public: PublicData) -> None:
@@ -135,7 +135,7 @@ class Router(ABC):
         """Do expensive work now, between learning and the next decision."""
 
     def follow(self, context: Context, plan: Plan) -> None:
-        """Register an order with a plan made elsewhere, to learn from its reports; errors are those of `route`."""
+        """Register an order with a plan made elsewhere, to learn from its reports; raise the errors of `route`."""
         instance_of("context", context, Context, "a Context")
         instance_of("plan", plan, Plan, "a Plan")
         self._refuse_known(context.order)

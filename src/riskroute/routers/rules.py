@@ -211,7 +211,7 @@ class DarkFirstRule(Router):
     name: ClassVar[str] = "dark-first+sweep"
     feedback: ClassVar[str] = "F2"
     memory: ClassVar[tuple[str, ...]] = ("scores", "expected")
-    first_score: ClassVar[float] = 1.0  # dollars per share: more than any pool can save
+    first_score: ClassVar[float] = 1.0  # dollars per share: more than a pool usually saves
     mode: str = parameter("sequential", one_of, choices=("sequential", "parallel"))
     memory_weight: float = parameter(0.95, real_number, minimum=0, below=1)
     cap: int | None = parameter(None, whole_number)

@@ -334,7 +334,7 @@ def _quotas(weights: Vector, free: int, room: Units) -> Vector:
 
 @dataclass(frozen=True)
 class AllocationDesign:
-    """Design over an allocation set, and the seconds that computing it took."""
+    """Design over an allocation set, and the seconds of its computation, without compilation."""
 
     allocations: Allocations
     design: Design

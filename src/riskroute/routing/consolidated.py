@@ -134,7 +134,7 @@ class ConsolidatedBook:
         return float(self.prices[venue, self._levels[-1]]), self.takers[venue]
 
     def take(self, shares: int, *, lot: int = 1, minimums: Units | None = None) -> ConsolidatedTake:
-        """Take ``shares`` at the least displayed cost, or the whole depth if it has fewer.
+        """Take ``shares`` at the least displayed cost, or the whole depth if fewer are displayed.
 
         Shares are taken in full lots or, if no venue has a full lot left, in smaller pieces; the remainder is an odd
         lot where it is cheapest. With ``minimums`` ``(V,)``, the venues' minimum order sizes, only full lots are taken.

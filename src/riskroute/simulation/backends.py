@@ -62,7 +62,7 @@ class _WorkCache(Protocol[Result]):
         """Store the result of ``task``."""
 
     def get(self, task: Any, /) -> Result | None:
-        """Return the stored result of ``task``; None if its file is damaged."""
+        """Return the stored result of ``task``; None if it is missing or damaged."""
 
 
 Finished = Callable[[Any], None]

@@ -59,10 +59,11 @@ class RoutingEnv(gymnasium.Env[Vector, Any]):
     step has the ``allocation`` in shares, its true ``mean`` and ``variance``, its ``gap`` to the best split's
     mean-variance, and the ``regret`` so far. ``info`` of a reset has the ``best`` split.
 
-    ``environment`` must have one action set: ``allocations``, or a list of them. Observed rewards are clipped to
-    ``reach`` in absolute value. An episode is truncated after ``horizon`` steps. If ``action_mode`` is ``discrete``, an
-    action is the number of a split in lexicographic order, for up to 200,000 splits. If it is ``weights``, an action is
-    one weight from 0 to 1 per slot, rounded to a split by `Allocations.apportion`.
+    ``environment`` must have one action set: ``allocations``, or a list of its splits. Observed rewards and means are
+    clipped to ``reach`` in absolute value, variances to its square. An episode is truncated after ``horizon`` steps. If
+    ``action_mode`` is ``discrete``, an action is the number of a split in lexicographic order, for up to 200,000
+    splits. If it is ``weights``, an action is one weight from 0 to 1 per slot, rounded to a split by
+    `Allocations.apportion`.
     """
 
     metadata = {"render_modes": []}  # noqa: RUF012 - the base class declares an instance attribute

@@ -32,16 +32,16 @@ from riskroute.simulation.dark_market import LEAK, DarkMarket, DarkMarketMoments
 from riskroute.simulation.exchange import Exchange, ExchangeExecution, ExchangeLatency
 from riskroute.simulation.execute_plan import execute_plan
 
-# Seconds after which a venue's book is stale, by whether the day has a queue, thus all events: a feed of all events is
-# silent only when nothing happens, while a feed of best prices may miss changes.
+# Seconds after which a venue's book is stale, by whether the day has a queue, which needs events: a feed of all events
+# is silent only when nothing happens, while a feed of best prices may miss changes.
 STALE = {True: 60.0, False: 5.0}
 
 
 @dataclass(frozen=True, eq=False)
 class PlayableOrders:
-    """Orders of a day, ``(n,)`` each, the earliest first.
+    """Orders of a day, the earliest first; arrays are ``(n,)``.
 
-    ``signs`` are 1 for a buy and -1 for a sell; ``horizons`` are in seconds.
+    ``times`` are in UTC nanoseconds, ``signs`` 1 for a buy and -1 for a sell, ``horizons`` in seconds.
     """
 
     times: Stamps
@@ -161,10 +161,10 @@ def play_day(
 ) -> PlayedDay:
     """Route every order of a day; the router learns from each report when it becomes known, not before.
 
-    Books older than ``stale_seconds`` (default: `STALE` of the day) are neither shown nor executable. ``leak`` is the
-    probability of information leakage per 1,000 shares sent to a pool, ``fade`` the fraction of the displayed size
-    withdrawn before child orders arrive, at each venue with probability 1/2. ``view`` replaces the context shown to the
-    router.
+    Books older than ``stale_seconds`` (default: `STALE`, with or without a queue) are neither shown nor executable.
+    ``leak`` is the probability of information leakage per 1,000 shares sent to a pool, ``fade`` the fraction of the
+    displayed size withdrawn before child orders arrive, at each venue with probability 1/2. ``view`` replaces the
+    context shown to the router.
     """
     stale_after = STALE[day.queue is not None] if stale_seconds is None else stale_seconds
     day = dataclasses.replace(day, books=day.books.aged(stale_after))

@@ -301,7 +301,7 @@ class SimulationTask:
         """Divide into tasks of about a second each, or of one run if a run takes longer.
 
         The number of runs per task depends neither on the machine nor on the total number of runs. A task with more
-        runs therefore finds all results of a smaller one in the cache, except that of an incomplete last part.
+        runs therefore finds the results of a smaller one in the cache, except for an incomplete last part.
         """
         drawn_singly = not (self.environment.independent and self.environment.gaussian)
         seconds = self.policy.estimated_seconds(self.horizon, drawn_singly=drawn_singly)

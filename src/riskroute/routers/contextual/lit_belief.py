@@ -252,7 +252,7 @@ class LitBelief:
         self.estimate = self.limit.borrowed(others, self.borrowed_rows).estimate if others else self.limit.estimate
 
     def _variance_rate(self, market: MarketFeatures) -> float:
-        """Return the variance of the mid in squared dollars per second; before any data, that of other symbols."""
+        """Return the variance of the mid in squared dollars per second; before any data, from other symbols."""
         if self.moments:
             return self.volatility
         others = [other.roughness for other in self.lenders if other.moments]

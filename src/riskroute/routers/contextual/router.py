@@ -324,7 +324,7 @@ class ContextualGreedy(Router):
         while len(self.pending) > self.most_pending:
             self.pending.pop(next(iter(self.pending)))
         plan = problem.plan(chosen, pools)
-        if problem.posting is None or self.risk.capped:  # the guard compares the tail with that of simple rules
+        if problem.posting is None or self.risk.capped:  # the guard compares the tail with simple rules
             return plan
         cost, variance = problem.mean.forecast(chosen)
         order.plan, order.forecast = plan, (cost * problem.per_bp, variance * problem.per_bp**2)
@@ -504,7 +504,7 @@ class Contextual(ContextualGreedy):
     budget: float = parameter(0.05, real_number, minimum=0)
     # by symbol: pool uses, sizes, and drawn moments of their fills; computed after each update, for the next decision
     ready: dict[str, tuple[list[PoolUse], Floats, tuple[Matrix, Matrix]]] = field(init=False, repr=False)
-    last_asked: dict[str, tuple[list[PoolUse], Floats]] = field(init=False, repr=False)  # of the last decision
+    last_asked: dict[str, tuple[list[PoolUse], Floats]] = field(init=False, repr=False)  # last uses and sizes
 
     def begin(self) -> None:
         super().begin()
@@ -550,7 +550,7 @@ class ContextualIds(Contextual):
 
     It minimises squared regret per information gain. Candidates are the greedy plan, the best plans under posterior
     draws, and the greedy plan with one resting child halved or doubled. The regret of a candidate is its mean gap to
-    the best candidate over the draws; its information gain is that of the pool posteriors it would update.
+    the best candidate over the draws; its information gain is about the pool posteriors that it would update.
 
     Parameters
     ----------

@@ -1,11 +1,11 @@
 """Wait-or-trade decision of the contextual routers: how much to trade now, and how much to rest where.
 
-Cost and variance of waiting are tabulated, one row per place where shares can wait. The cost of shares traded now is
-that of the displayed books, less the expected saving from pools pinged first. Two totals couple the places: shares that
-do not fill are swept together at the horizon, each dearer than the last, and all shares that wait are exposed to the
-same move of the mid, which charges the square of their total. Both charges are convex. Replaced by tangents, they leave
-a sum over places, which an infimal convolution (`riskroute.routing.separable`) minimises for every waiting total; this
-is repeated with the tangents at the solution.
+Cost and variance of waiting are tabulated, one row per place where shares can wait. Shares traded now cost a sweep of
+the displayed books, less the expected saving from pools pinged first. Two totals couple the places: shares that do not
+fill are swept together at the horizon, each dearer than the last, and all shares that wait are exposed to the same move
+of the mid, which charges the square of their total. Both charges are convex. Replaced by tangents, they leave a sum
+over places, which an infimal convolution (`riskroute.routing.separable`) minimises for every waiting total; this is
+repeated with the tangents at the solution.
 
 A limit order that fills has a known cost; one that does not is swept at the horizon, mostly when the mid has moved
 away. Its cost is therefore a right-skewed mixture, and variance understates its tail. Given the move until the horizon,
@@ -201,8 +201,9 @@ def _ping_in_turn(order: WaitOrTradeTables, fills: Matrix) -> tuple[_PingedPools
 def _with_pools(order: WaitOrTradeTables, moments: Moments) -> tuple[WaitOrTrade, Flags]:
     """Append rows for orders resting in pools to those of limit orders, and price the pings.
 
-    A fill costs the price of its pool, and every share the pool's adverse selection. The own variance is that of the
-    fills times the squared saving of a fill. Filled shares are exposed to the move of the mid for part of the time.
+    In a pool, a filled share costs the pool's price and every resting share the pool's adverse selection. The variance
+    of a resting order is the variance of its fills times the squared saving of a fill. Filled shares are exposed to the
+    move of the mid for part of the time.
     """
     fills, spread = moments
     # fields are read once: reading an array field in a loop counts references each time
@@ -256,7 +257,7 @@ def _waiting_shares(tables: WaitOrTrade, units: Units) -> float:
 
 @njit(cache=True)
 def _waiting_moments(tables: WaitOrTrade, units: Units, factor: float) -> tuple[float, float]:
-    """Return cost and variance of the waiting units, each scaled by ``factor``."""
+    """Return cost and variance of waiting, with the shares at every place scaled by ``factor``."""
     shares, cost, variance, left, exposed = tables.shares, tables.cost, tables.variance, tables.left, tables.exposed
     money, square, swept, moved = 0.0, 0.0, 0.0, 0.0
     for k in range(len(units)):

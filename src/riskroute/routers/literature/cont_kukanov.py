@@ -182,7 +182,7 @@ class ContKukanov(Router):
     memory_weight : float
         Discount factor of the penalty's mean, per observed order.
     impact : float
-        Impact cost of every share sent, in dollars (``theta``).
+        Impact cost of every share sent, dollars per share (``theta``).
     adverse : float
         Fraction of the mean adverse move after fills that is deducted from rebates.
     scaled : bool

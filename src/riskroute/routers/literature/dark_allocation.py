@@ -460,9 +460,9 @@ class RaUcb(ParMl):
     """Allocate lots greedily by upper confidence bounds on dark pool presence and sizes, then sweep.
 
     A reconstruction from the abstract: resources with an unknown activation probability and a random threshold, and
-    optimism about both. The model is that of `ParMl`. Presence is the largest probability, and the exponent the
-    smallest, whose likelihood ratio to the best fit is at least the number of orders to the power ``-width``. Unlike
-    `ParMl`, it does not exclude a pool after a few unfilled children.
+    optimism about both. The model is the one of `ParMl`. The probability of presence is the largest, and the exponent
+    the smallest, with a likelihood ratio to the best fit of at least the number of orders to the power ``-width``.
+    Unlike `ParMl`, it does not exclude a pool after a few unfilled children.
 
     Parameters
     ----------

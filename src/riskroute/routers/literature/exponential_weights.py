@@ -120,7 +120,7 @@ class Exp3(ExpGrad):
     """Exp3 over dark pools: whole units drawn at random, gradients estimated from their fills, then sweep.
 
     Sizes may be adversarial. The regret against the best fixed pool for each unit is of the order of
-    ``(V T K)^(2/3) (ln K)^(1/3)`` units, which grows faster with ``T`` than that of `ExpGrad`.
+    ``(V T K)^(2/3) (ln K)^(1/3)`` units; it grows faster with ``T`` than the regret of `ExpGrad`.
 
     Parameters
     ----------
