@@ -66,7 +66,7 @@ def market_order_fees(prices: Floats, sizes: Floats, quantities: Integers, fee: 
 def market_profits(books: SampledBooks, quantities: Integers, side: str = "sell", fee: FeeRow = (0.0, 0.0)) -> Floats:
     """Return the profit of market orders after taker fees, ``(B, Q)``; NaN where the book is too thin.
 
-    A sell order takes bids, a buy order asks. Both are worse than the mid, so profits before rebates are negative.
+    A sell order takes bids, a buy order asks: before rebates, profits are negative unless a book is crossed or locked.
     """
     prices, sizes = books.side("bid" if side == "sell" else "ask")
     money, fair = market_order_value(prices, sizes, quantities), books.mid[:, None] * quantities
@@ -101,9 +101,9 @@ def extrapolated_market_profits(
 class PassiveOrderProfit:
     """Profits and fills of orders that rest at a venue, or try a dark pool, before they cross the spread.
 
-    ``profits`` are in dollars, relative to the mid at the sample time; NaN if there is no book or it is too thin for
-    the remainder. ``filled`` counts the shares traded before crossing. Both are ``(B, Q)`` by bucket and quantity, or
-    ``(draws * B, Q)`` for a dark pool, with all buckets of the first draw first.
+    ``profits`` are in price terms, relative to the mid at the sample time; NaN if there is no book or it is too thin
+    for the remainder. ``filled`` counts the shares traded before crossing. Both are ``(B, Q)`` by bucket and quantity,
+    or ``(draws * B, Q)`` for a dark pool, with all buckets of the first draw first.
     """
 
     profits: Floats

@@ -67,7 +67,7 @@ class EventQuotes:
         self._known: dict[tuple[str, str], bool] = {}  # whether there was a whole book
 
     def continues(self, before: EventQuotes) -> bool:
-        """Return whether books carry over from the file ``before``."""
+        """Return whether books carry over from the file ``before``, which may end at most `CARRY` earlier."""
         return (self.first or 0) - before._last <= self.CARRY
 
     def parts(self, before: EventQuotes | None) -> Iterator[LevelBookPart]:

@@ -159,10 +159,10 @@ class ReadingOptions:
 class ReaderPart:
     """A chunk of a recording, sorted by time: snapshots, events if the source has them, and counts.
 
-    ``venue`` is named as in the file, or as requested if the file names none. The column ``deeper`` of ``snapshots``,
-    if there is one, marks snapshots with more levels than were kept. ``references`` counts messages that refer to an
-    order, ``unresolved`` the references without a matching order, ``gaps`` periods with missing updates. ``notes``
-    counts other issues, see `Recording.remarks`.
+    ``venue`` is named as in the file; if the file names none, as requested or by the reader's default. The column
+    ``deeper`` of ``snapshots``, if any, marks snapshots with more levels than were kept. ``references`` counts messages
+    that refer to an order, ``unresolved`` the references without a matching order, ``gaps`` periods with missing
+    updates. ``notes`` counts other issues, see `Recording.remarks`.
     """
 
     venue: str

@@ -52,7 +52,7 @@ class TickReader:
 
     @staticmethod
     def recognises(path: Path) -> bool:
-        """Return whether a file name has a date followed by ``quote`` or ``trade``."""
+        """Return whether the name of a file or of its first CSV file has a date followed by ``quote`` or ``trade``."""
         return bool(re.search(r"(?<!\d)\d{8}_.*(quote|trade)", path.name.lower() + csv_members(path)[0].lower()))
 
     def __init__(self, path: Path, options: ReadingOptions) -> None:

@@ -158,7 +158,7 @@ class UpdateTable:
         yield from csv_table_frames(self.path, self._types, 100_000)
 
     def continues(self, before: UpdateTable) -> bool:
-        """Return whether books carry over from the file ``before``."""
+        """Return whether books carry over from the file ``before``, which may end at most `CARRY` earlier."""
         return (self.first or 0) - before._last <= self.CARRY
 
     def parts(self, before: UpdateTable | None) -> Iterator[LevelBookPart]:

@@ -18,9 +18,9 @@ REFERENCE_PRICE = 270.0  # dollars; spreads are stated for a stock at this price
 class SyntheticOwnQuotes:
     """Quotes of a venue on its own; all amounts are in dollars for a stock at the `REFERENCE_PRICE`.
 
-    Over time the half-spread has mean ``half_spread`` and standard deviation ``spread_deviation``. Quotes change when
-    the target spread is more than ``spread_patience`` from the quoted spread, or the target mid more than
-    ``price_patience`` from the quoted mid.
+    Over time the target half-spread has mean ``half_spread`` and a standard deviation of ``spread_deviation`` or 0.2
+    ticks, whichever is larger. Quotes change when the target spread is more than ``spread_patience`` from the quoted
+    spread, or the target mid more than ``price_patience`` from the quoted mid.
     """
 
     half_spread: float
