@@ -37,7 +37,7 @@ from riskroute.core.validation import (
 from riskroute.routing.consolidated import ConsolidatedBook, sweep_cost
 from riskroute.routing.fees import FeeRate, charged_fee, fee_at, fee_limits, fee_rate, parse_fee
 
-_LARGEST_FEE = 10.0  # in price terms; a larger fee of a pool is probably in other units
+_LARGEST_FEE = 10.0  # per quantity of 1, in price terms; a larger fee of a pool is probably in other units
 
 
 @dataclass(frozen=True)

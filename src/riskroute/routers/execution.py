@@ -97,7 +97,7 @@ class Execution:
         self._open_pings = self._open = 0
         self.started = False  # whether the plan's other children were sent
         self.posted = False
-        self.returned: float = context.shares  # unassigned shares, without ``recalled`` and ``later``
+        self.returned: float = context.shares  # unassigned and returned shares, without ``recalled`` and ``later``
         self.recalled: dict[str, float] = {}
         self.later: float = 0  # shares for the sweep at the deadline
 

@@ -39,11 +39,11 @@ class PublicMarketAtHorizon(NamedTuple):
 class PublicData:
     """Public market data published some time after an order arrived, for routers with feedback F3.
 
-    ``outcomes`` are by venue and kind of child (``take``, ``limit``): the profit in dollars of orders of 1, 2, 4 ..
-    lots, up to the size of the order. ``queues`` are those that a limit order could have joined, by venue; they are
-    empty, and ``at_horizon`` is None, for a horizon of 0 or without event data. ``trades`` are all trades since the
-    previous public data, by venue and side of the resting order (``bid``, ``ask``): shares traded, and shares displayed
-    at that price before the trade.
+    ``outcomes`` are by venue and kind of child (``take``, ``limit``): the profits, in price times units, of the sizes
+    in `outcome_sizes`. ``queues`` are those that a limit order could have joined, by venue. They are empty, and
+    ``at_horizon`` is None, for a horizon of 0 or without event data; ``at_horizon`` is also None if no shares are
+    displayed then. ``trades`` are all trades since the previous public data, by venue and side of the resting order
+    (``bid``, ``ask``): shares traded, and shares displayed at that price before the trade.
     """
 
     context: Context

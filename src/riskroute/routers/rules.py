@@ -38,7 +38,8 @@ class SweepRule(Router):
     Parameters
     ----------
     discretion : int
-        Ticks added to the limit prices of child orders, so that more fill if the books move before they arrive.
+        Ticks by which the limit prices of child orders are worse than needed, so that more fill if the books move
+        before they arrive.
     minimums : Mapping[str, int]
         Minimum order size by venue.
 

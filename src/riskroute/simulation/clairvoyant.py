@@ -36,7 +36,7 @@ class _Offer(NamedTuple):
 
 
 class _Times(NamedTuple):
-    """Times at which plans can act, UTC nanoseconds: pool tries, later takes or posts, end and deadline."""
+    """Times at which plans can act, UTC nanoseconds: pings of pools, arrivals of takes or posts, end and deadline."""
 
     tries: list[int]
     again: list[int]

@@ -93,7 +93,7 @@ class DarkMarketMoments:
     adverse_moves: Integers
 
 
-AdverseMoves = Callable[[int, Stamps], Integers]  # ``adverse_moves`` by order number and fill times (n,), see above
+AdverseMoves = Callable[[int, Stamps], Integers]  # as in `DarkMarketMoments`, by order number and fill times (n,)
 
 
 class DarkMarket:
@@ -198,7 +198,7 @@ def _state(rng: np.random.Generator, times: Stamps) -> Floats:
     shocks = rng.standard_normal(len(times))
     if not len(times):
         return shocks
-    kept = np.exp(-np.diff(times) / SECOND / 60.0)  # correlation time in seconds
+    kept = np.exp(-np.diff(times) / SECOND / 60.0)  # correlation time: 60 s
     path = [float(shocks[0])]
     for weight, shock in zip(kept.tolist(), shocks[1:].tolist(), strict=True):
         path.append(weight * path[-1] + math.sqrt(1 - weight * weight) * shock)

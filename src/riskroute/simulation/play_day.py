@@ -210,7 +210,7 @@ def play_day(
         explored = math.nan
         if isinstance(router, Clairvoyant):
             done = router.execute(exchange, number, context)
-            foreseen = done.cost  # its plan is empty
+            foreseen = done.cost  # the clairvoyant's plan is empty
         else:
             greedy = router.greedy(context)
             there = exchange.apart() if greedy is not None else exchange

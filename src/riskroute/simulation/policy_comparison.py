@@ -67,7 +67,7 @@ def compare_policies(
 ) -> SimulationResult:
     """Simulate policies on the splits of ``shares`` over ``slots``, with coefficients drawn from ``instance_seed``.
 
-    ``features``, ``(K, dim)``, replaces the splits: every row is an action, divided by the largest norm of a row.
+    ``features``, ``(K, dim)``, replaces the splits: every row is an action, divided by the largest norm of any row.
     """
     whole_number("instance_seed", instance_seed, minimum=0)
     actions: ActionSet

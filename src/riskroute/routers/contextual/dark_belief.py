@@ -80,7 +80,7 @@ class DarkBelief:
     def _discount(self, time: int) -> None:
         if self.last and time > self.last:
             factor = 0.5 ** ((time - self.last) / (self.half_life * 8.64e13))  # half-life in days
-            if factor > 0.99:  # negligible: wait until more time has passed
+            if factor > 0.99:  # negligible: discount later, for a longer time
                 return
             for belief in self.sizes.values():
                 belief.discount(factor)

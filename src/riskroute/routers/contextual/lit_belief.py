@@ -261,7 +261,7 @@ class LitBelief:
     def _discount(self, time: int) -> None:
         if self.last and time > self.last:
             factor = 0.5 ** ((time - self.last) / (self.half_life * 8.64e13))  # half-life in days
-            if factor > 0.999:  # negligible: wait until more time has passed
+            if factor > 0.999:  # negligible: discount later, for a longer time
                 return
             self.limit.discount(factor)
             self.horizon_sweep.discount(factor)
@@ -452,7 +452,7 @@ def _posting_tables(
                 miss = _WEIGHTS[i] / (1 + scale * steps[i])
                 extra = (
                     late[k] / n + mid_sd * _NODES[i] - model[row, 0]
-                )  # cost of an unfilled share, less a filled one's
+                )  # cost of an unfilled share minus the cost of a filled share
                 missed += miss
                 mean += miss * extra
                 square += miss * extra * extra

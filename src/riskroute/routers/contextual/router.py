@@ -36,7 +36,7 @@ from riskroute.routers.router import Router, RouterBelief
 from riskroute.routing.allocations import allocation_unit_shares
 from riskroute.routing.fees import fee_at
 
-_NO_HORIZON = WaitOrTradeModel(np.zeros((0, 4)), np.zeros(2), 0.0, 0.0)  # nothing waits
+_NO_HORIZON = WaitOrTradeModel(np.zeros((0, 4)), np.zeros(2), 0.0, 0.0)  # model of orders without a horizon
 
 
 class PlanningProblem:

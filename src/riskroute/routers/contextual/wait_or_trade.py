@@ -125,7 +125,7 @@ class WaitOrTrade(NamedTuple):
 class WaitOrTradeTables(NamedTuple):
     """Costs of one order without pool fills, in dollars: tables of sweeps and limit orders by unit, and pool prices."""
 
-    shares: Floats  # as in WaitOrTrade
+    shares: Floats  # this and the next two as in WaitOrTrade
     sweep: Floats
     late: Floats
     cost: Matrix  # this and the next three as in WaitOrTrade, for limit orders only, (V, U + 1)

@@ -51,7 +51,7 @@ class Cmab(DarkAllocation):
     grid: int = parameter(10, whole_number, maximum=1000)
     share: bool = parameter(True, true_or_false)
     seed: int = parameter(0, whole_number, minimum=0)
-    # by pool and unit: trials of sizes 1, 2 .., and sums of their filled fractions
+    # by pool and shares per unit: trials of sizes 1, 2 .., and sums of their filled fractions
     arms: dict[str, tuple[list[NonNegative], list[NonNegative]]] = field(init=False, repr=False)
     played: dict[str, Count] = field(init=False, repr=False)  # number of orders, by shares per unit
 

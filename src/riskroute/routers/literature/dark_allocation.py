@@ -180,7 +180,7 @@ def sample_dark_allocation(parts: Floats, rng: np.random.Generator) -> Units:
 def _comb_sample(chances: Floats, start: float) -> Units:
     """Return the number of points ``start, start + 1 ..`` in each of the adjacent intervals of length ``chances``."""
     ends = np.cumsum(chances)
-    ends[-1:] = np.round(ends[-1:])  # an integer, up to rounding errors
+    ends[-1:] = np.round(ends[-1:])  # the sum of the chances is an integer, up to rounding errors
     teeth = np.floor(np.concatenate([[0.0], ends]) - start)
     return np.diff(teeth).astype(np.int64)
 
@@ -247,7 +247,7 @@ class KaplanMeier(DarkAllocation):
     epsilon: float = parameter(1.0, real_number, minimum=1e-9)
     delta: float = parameter(0.1, real_number, minimum=1e-9, below=1)
     seed: int = parameter(0, whole_number, minimum=0)
-    counts: dict[str, _BinCounts] = field(init=False, repr=False)  # by pool and unit
+    counts: dict[str, _BinCounts] = field(init=False, repr=False)  # by pool and shares per unit
     played: Count = field(init=False, repr=False)  # number of orders
 
     def begin(self) -> None:
@@ -390,7 +390,7 @@ class ParMl(DarkAllocation):
     memory: ClassVar[tuple[str, ...]] = ("pending", "counts")
     delay_cost: float = parameter(0.0, real_number, minimum=0)
     seed: int = parameter(0, whole_number, minimum=0)
-    counts: dict[str, _FillCounts] = field(init=False, repr=False)  # by pool and unit
+    counts: dict[str, _FillCounts] = field(init=False, repr=False)  # by pool and shares per unit
 
     def begin(self) -> None:
         super().begin()

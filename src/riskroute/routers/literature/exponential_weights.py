@@ -191,7 +191,7 @@ def _draw_units(weights: Matrix, mixing: float, rng: np.random.Generator) -> _Dr
     fractions = np.maximum(parts - floors, 0.0)
     more = round(float(fractions.sum()))
     chances = (1 - mixing) * fractions + mixing * more / len(parts)
-    chances *= more / chances.sum() if more else 0.0  # an integer, up to rounding errors
+    chances *= more / chances.sum() if more else 0.0  # without rounding errors, they sum to ``more``
     up = sample_dark_allocation(chances, rng)
     lower = (np.cumsum(weights, axis=0) <= floors + 1e-9).sum(axis=0)
     return _DrawnUnits(floors.astype(np.int64) + up, floors.astype(np.int64), chances, lower)
