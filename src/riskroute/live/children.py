@@ -245,7 +245,7 @@ class _Steps(NamedTuple):
 
     @classmethod
     def of(cls, terms: VenueTerms, order: ParentOrder) -> _Steps:
-        """Convert the terms of a place, which are never finer than those of the instrument."""
+        """Convert the terms of a place; steps and minima are at least the instrument's."""
         one = order.instrument
         return cls(
             max(math.ceil(terms.tick * NANO), order.scale.tick),
@@ -401,7 +401,7 @@ class _Making:
         return found
 
     def _price(self, child: ExecutionChild, takes: Mapping[str, ExecutionChild]) -> int | None:
-        """Return the limit price of a child; None for one that cannot be posted."""
+        """Return the limit price of a child; None for a limit order that cannot be posted."""
         if child.kind == "limit":
             own = next((q.bids if self.sign > 0 else q.asks for q in self.quotes if q.venue == child.place), ())
             return self._no_worse(own[0][0]) if own else None
@@ -418,7 +418,7 @@ class _Making:
         return _on_tick(price, self.tick, self.sign)
 
     def levels(self, *, usable: bool = True) -> ExecutionLevels:
-        """Return the displayed levels; if ``usable``, without sizes out of reach, beyond `worst`, or taken already."""
+        """Return the displayed levels; if ``usable``, less sizes out of reach, beyond `worst`, or taken already."""
         sign, shown = self.sign, {quote.venue: quote for quote in self.quotes}
         quotes = (*self.order.quotes, *self.quotes)
         rates = _fees(tuple([(one.taker, one.taker_rate, 0, 0) for one in quotes]), self.order.terms).takers

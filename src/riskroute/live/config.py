@@ -452,7 +452,7 @@ def _check_instruments(config: LiveConfig) -> None:
 def read_live_config(path: Path, **more: str | None) -> LiveConfig:
     """Read a configuration file; relative paths are relative to its folder.
 
-    Values in ``more`` that are not None override those of the file.
+    Values in ``more`` that are not None override values in the file.
     """
     given = {name: value for name, value in more.items() if value is not None}
     beside = path.absolute().parent

@@ -51,7 +51,7 @@ class VenueBench(Protocol):
         """Let the reports up to the next `wait` arrive in reverse, if the protocol allows it."""
 
     def cut(self) -> None:
-        """Cut the connection; the venue goes on."""
+        """Cut the connection; the venue keeps running."""
 
     def mend(self) -> None:
         """Let the gateway connect again."""

@@ -159,7 +159,7 @@ class Decider:
         )
 
     def next_event(self, state: TradingState, key: str, now: int) -> AnyEvent | None:
-        """Return the next event of an order with shares that no child holds: further children, or a mark; or None."""
+        """Return the next event of an order: further children or a mark for shares that no child holds, or None."""
         parent = state.parents[key]
         if parent.settled or parent.free <= 0 or parent.marked:
             return None

@@ -93,7 +93,7 @@ class TradingEngine:
 
     turn = NANO // 200  # time that the thread spends on calls and reports before it works on the outbox
     longest_pump = NANO // 20  # under load the outbox never empties; timers and refits run after this time
-    booked_together = 64  # reports booked per hold of the lock; a halt may have to wait for them, some milliseconds
+    booked_together = 64  # reports booked per hold of the lock, for which a halt may have to wait some milliseconds
     longest_backoff = 5  # the wait for a silent venue doubles after every query, up to 2^5 times `patience`
     most_observed = 5  # public outcomes computed per tick; each takes milliseconds
     most_unobserved = 10_000  # orders that wait for their public outcomes

@@ -57,7 +57,7 @@ class LivePlaceFees(NamedTuple):
 
 
 class LiveFees:
-    """Fees by place, instrument and day: those stated for a place, or else those of the schedule."""
+    """Fees by place, instrument and day: the fees stated for a place, or else the schedule's; default: none."""
 
     def __init__(self, stated: Mapping[str, tuple[Any, Any] | None], schedule: FeeSchedule | None = None) -> None:
         self._rates = {

@@ -103,7 +103,7 @@ def limit_units(limit: float, terms: str) -> int:
 
 
 def terms_refusal(state: TradingState, order: ParentOrder) -> str:
-    """Return why the amounts of an order cannot be added to those of the state; empty if they can."""
+    """Return why the amounts of an order cannot be added to the amounts in the state; empty if they can."""
     instrument = order.instrument
     if state.currency not in ("", instrument.currency):
         found = f"{state.currency}, those of {order.symbol} in {instrument.currency}"
@@ -141,7 +141,7 @@ class Limits(Record, frozen=True):
     Attributes
     ----------
     order_quantity, order_notional
-        Maximum of a single order; quantities are natural quantities.
+        Maximum natural quantity and maximum notional of a single order.
     symbol_quantity, symbol_notional
         Maximum over unsettled orders in a symbol.
     venue_open
@@ -159,8 +159,8 @@ class Limits(Record, frozen=True):
     collar
         Maximum distance of a child's limit price from the arrival mid, in basis points.
     quote_age
-        Maximum age of a quote at the order's receipt, older ones are left out; and maximum time of the order in the
-        router's queue.
+        Maximum age of a quote at the order's receipt (older quotes are left out), and maximum time of the order in
+        the router's queue.
     stale_quotes
         Orders in a row refused for old quotes; more halts trading.
     clock_jump

@@ -145,7 +145,7 @@ class MarketHistory:
         return made
 
     def outflows(self, symbol: str, venues: Iterable[str], sign: int, now: int) -> dict[str, float]:
-        """Return, as features, the shares per second that traded against each venue's queue on our side."""
+        """Return, as features, the shares per second traded on our side at each venue in `OUTFLOW_SECONDS`."""
         with self._lock:
             if symbol not in self._since:
                 return {}

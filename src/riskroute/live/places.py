@@ -190,7 +190,10 @@ class Places:
                     del wired[name]
 
     def child_of(self, name: str) -> str | None:
-        """Return the id of the child that a venue names; None if foreign, the name if only its form is ours."""
+        """Return the id of the child that a venue names, or None for a foreign order.
+
+        A name in the form of our ids that leads to no known child is returned unchanged.
+        """
         children = self._ledger.state.children
         if name in children or not self.our_form.fullmatch(name):
             return name if name in children else None

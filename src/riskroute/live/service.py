@@ -59,8 +59,8 @@ class _SourceSink:
 class Service:
     """A trading engine with its venues, market history and watch on the halt file.
 
-    ``log`` and ``store`` are by default those of the configuration; with a ``log`` given, there is no default store.
-    ``gateways`` replace those of configured venues and pools; ``sources`` are further sources of books and trades.
+    By default, the configuration states ``log`` and ``store``; with a ``log`` given, there is no default store.
+    ``gateways`` replace the gateways of configured venues and pools; ``sources`` add sources of books and trades.
     """
 
     belief_seconds = 2.0  # between computations of the beliefs about venues, which take long

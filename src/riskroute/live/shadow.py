@@ -1,4 +1,4 @@
-"""Shadow mode: another router trades; ours plans the same orders, learns from their fills, and sends nothing.
+"""Shadow mode: another router trades; this router plans its orders, learns from their fills, and sends nothing.
 
 The cost of our plan is estimated (`riskroute.live.counterfactual`) and compared with the cost of the executed children.
 Each order is one entry of the log.

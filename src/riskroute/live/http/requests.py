@@ -246,12 +246,12 @@ def _shown(value: Number) -> str:
 
 
 def request_units(name: str, quantity: Number, instrument: Instrument) -> int:
-    """Return a natural quantity in units; raise `InputError` unless it is a multiple, not negative or too large."""
+    """Return a natural quantity in units; raise `InputError` if negative, too large or no multiple of the unit."""
     return _steps(instrument.unit, LARGEST_QUANTITY).count(name, quantity)
 
 
 def request_price(name: str, price: Number) -> int:
-    """Return a price, or an amount of money, in 1e-9; raise `InputError` if it is finer, negative or too large."""
+    """Return a price, or an amount of money, in 1e-9; raise `InputError` if negative, too large or finer than 1e-9."""
     return _PRICES.count(name, price)
 
 

@@ -1,7 +1,7 @@
 """Export a log as Parquet tables: orders, children, fills and books.
 
-Columns have the names and units of a backtest's tables; quantities are natural quantities. `riskroute market import`
-reads the books, one file per session day, so that routers can be backtested on a live log.
+Columns have the names and units of a backtest's tables, with natural quantities. `riskroute market import` reads the
+books, one file per session day, so that routers can be backtested on a live log.
 """
 
 from __future__ import annotations

@@ -225,8 +225,7 @@ class GroupCommitLog(ABC):
         """Commit all rows or none.
 
         Raises `KnownKeyError` if the log has the kind and key of a row, and `FencedError` if another process has taken
-        the lease; nothing is written then. Raises `WriteError` if storage fails; ``definite`` of the error says that
-        nothing was written.
+        the lease; nothing is written then. Raises `WriteError` if storage fails; a ``definite`` one wrote nothing.
         """
 
     @abstractmethod

@@ -1,4 +1,4 @@
-"""The archive of settled orders: those archived since the last snapshot are in memory, earlier ones in a store.
+"""The archive of settled orders: orders archived since the last snapshot are in memory, earlier orders in a store.
 
 The state keeps only the newest settled orders. If a report arrives late or twice, its order is restored from the
 archive.

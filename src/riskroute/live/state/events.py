@@ -98,7 +98,8 @@ class SettledEvent(Event, frozen=True):
     """An order was settled, with this outcome; positions follow from the execution reports, not from this event.
 
     ``benchmark_cost`` is the counterfactual cost with ``dark-first+sweep``, ``guessed`` the units in this estimate
-    whose fill is not known, and ``explored`` the cost less the greedy plan's (None if not computed).
+    whose fill is not known, and ``explored`` the order's cost less the estimated cost of the greedy plan (None if not
+    computed).
     """
 
     outcome: OrderOutcome

@@ -393,7 +393,7 @@ def fold_children_outcome(
 
 
 def _cancel_open_children(state: TradingState, parent: ParentState, effects: list[Effect], kind: str = "") -> None:
-    """Request cancels of an order's resting children; if ``kind`` is given, only of those of this kind."""
+    """Request cancels of an order's resting children; if ``kind`` is given, only of children of this kind."""
     for name in parent.children:
         child = state.children[name]
         if not child.done and child.final < 0 and not child.order.immediate and kind in ("", child.order.kind):
@@ -548,8 +548,8 @@ def _end_if_complete(state: TradingState, child: ChildState, at: int, effects: l
 def _counted(state: TradingState, child: ChildState) -> set[int]:
     """Return the cumulative quantities that the venue's last report may have if all fills are booked.
 
-    The report does not include later busts and corrections. It may or may not include those of the same time, so there
-    are two candidates. Empty if there are no such busts and corrections.
+    The report does not include later busts and corrections. It may or may not include busts and corrections of the
+    same time, so there are two candidates. Empty if there are no busts and corrections of this time or later.
     """
     mine = [(key, state.executions[key]) for key in child.executions]
     later = [one for _, one in mine if one.kind != "filled" and one.at >= child.final_at]

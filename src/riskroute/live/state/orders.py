@@ -43,7 +43,7 @@ def minimum_order_units(terms: str, value: int) -> int:
 class ParentOrder(Record, frozen=True):
     """An order to fill by its deadline at ``limit`` or better; ``key`` identifies it (idempotency key).
 
-    ``terms`` are those of its instrument (`instrument_terms`); default: shares in dollars.
+    ``terms`` are its instrument's terms as text (`instrument_terms`); default: shares in dollars.
     """
 
     key: str

@@ -51,7 +51,7 @@ class CcxtGateway:
     """A gateway to one account at an exchange; all work is done in the session's thread."""
 
     poll_seconds = 1.0  # between looks at resting orders
-    longest_backoff = 30.0  # seconds between attempts to reach an exchange that is down
+    longest_backoff = 30.0  # longest wait in seconds between attempts to reach an exchange that is down
     most_ended = 20_000  # ended children kept, to recognise their late fills
     overlap = 60_000  # milliseconds of trades read again: exchanges list trades late
 

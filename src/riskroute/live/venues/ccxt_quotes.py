@@ -39,7 +39,7 @@ class CcxtQuotes:
         self.on_loaded: Callable[[], None] = lambda: None  # called once the market table is read
         self._loaded: asyncio.Event | None = None
         self._books: dict[str, VenueQuote] = {}  # by symbol, the newest book; none after a gap
-        self._checksums: dict[str, int] = {}  # by symbol of the exchange, in the newest message (Kraken)
+        self._checksums: dict[str, int] = {}  # by symbol of the exchange, from its newest message (Kraken)
         self._heard = 0.0  # when the last data came, by `time.monotonic`
 
     def connect(self, sink: QuoteSink) -> None:

@@ -114,7 +114,7 @@ class Secrets:
             setattr(exchange, name, value)
 
     def redact(self, text: str) -> str:
-        """Replace keys in a text, and their lines, by ``***``; those shorter than 6 characters stay."""
+        """Replace keys, and lines of keys, in a text by ``***``, except texts shorter than 6 characters."""
         for secret in self._texts:
             text = text.replace(secret, "***")
         return text

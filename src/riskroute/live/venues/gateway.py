@@ -29,7 +29,7 @@ from riskroute.live.state.quotes import MarketTrade, VenueQuote
 class VenueTerms(Record, frozen=True):
     """Order sizes and prices that one place accepts in one symbol, as decimal numbers.
 
-    ``tick`` and ``lot`` are never finer than those of the instrument. ``ioc``: ``emulated`` if the gateway sends a
+    ``tick`` and ``lot`` are never finer than the instrument's. ``ioc``: ``emulated`` if the gateway sends a
     day order and cancels it at once. ``idempotent``: the venue itself permanently refuses a second order with the same
     client id, so that an order may be sent again. ``horizon``: seconds after which a request can no longer arrive.
     ``base`` and ``quote`` are the names, in the venue's balances, of the traded asset and of the money; empty if the
@@ -140,7 +140,7 @@ class QuoteSink(Protocol):
     def put(self, symbol: str, quotes: Sequence[VenueQuote], trades: Sequence[MarketTrade] | None = None) -> None:
         """Replace the books of some places, and add the trades since the last call; None: trades are not known.
 
-        Times are those of receipt unless the venue's clock is known. Books without fees get those of the configuration.
+        Times are times of receipt unless the venue's clock is known. Books without fees get the configured fees.
         Put a book that does not change again at least once a second: the age of a book counts from its time.
         """
 

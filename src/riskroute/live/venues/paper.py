@@ -42,7 +42,7 @@ class PaperMarket:
         return (maker if child.kind == "limit" else taker).total(instrument, fills)
 
     def put(self, symbol: str, book: VenueQuote) -> None:
-        """Replace a book; a level that still shows the same size is taken to be the one that we took from."""
+        """Replace a book; what we have taken from a level stays taken while the level shows the same size."""
         taken = self._taken.get(symbol)
         if taken:
             shown = {*book.bids, *book.asks}
@@ -54,7 +54,7 @@ class PaperMarket:
         return [(begin, price, units) for price, units in self.take(child, child.quantity)]
 
     def take(self, child: ChildOrder, quantity: int) -> list[_Level]:
-        """Take up to ``quantity`` units displayed at a child's limit or better and not taken yet; return levels."""
+        """Take up to ``quantity`` units displayed at a child's limit or better, less what is taken already."""
         book, sign = self.books.get(child.symbol), 1 if child.side == "buy" else -1
         if book is None:
             return []

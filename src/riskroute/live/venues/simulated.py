@@ -375,8 +375,8 @@ class _Line(msgspec.Struct, omit_defaults=True):
 class JournalledVenue(SimulatedVenue):
     """A simulated venue that journals its actions before it reports them, and recovers from the journal.
 
-    It reads the journal, or creates it, when an engine connects for the first time. With twice
-    ``most_ended`` children, it forgets all ended children but the newest ``most_ended`` and writes the journal anew.
+    It reads the journal, or creates it, when an engine connects for the first time. With twice ``most_ended`` children,
+    it forgets all ended children but the newest ``most_ended`` and writes the journal anew.
     """
 
     most_ended = 20_000  # ended children kept for queries, which come long before as many others end
