@@ -198,7 +198,7 @@ class TradingEngine:
 
     @property
     def ready(self) -> bool:
-        """Whether orders are accepted unless trading is halted: the engine works, and some place can be used."""
+        """Whether orders are accepted unless trading is halted: the engine works, and a place is up after the start."""
         return not self.not_ready
 
     @property

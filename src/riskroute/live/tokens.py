@@ -42,7 +42,7 @@ class TokenConfig(BaseModel):
 
 
 def token_owner(tokens: Mapping[str, TokenConfig], authorization: str) -> tuple[str, frozenset[str]] | None:
-    """Return name and scopes of the token in an ``Authorization`` header; None for an unknown token."""
+    """Return name and scopes of the token in an ``Authorization`` header; None without a known bearer token."""
     scheme, _, token = authorization.partition(" ")
     if scheme.lower() != "bearer" or not 0 < len(token) <= 200:
         return None
