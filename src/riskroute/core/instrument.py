@@ -35,7 +35,7 @@ from riskroute.core.validation import (
 
 TRADING_ZONE = "America/New_York"  # default zone of days and hours
 PROTECTIONS = NO_PROTECTION, REG_NMS = ("none", "reg-nms")  # REG_NMS: Rule 611 of Regulation NMS (US equities)
-LARGEST_QUANTITY = 10**14  # units of an order; for larger sizes float64 barely resolves fractions of a unit
+LARGEST_QUANTITY = 10**14  # maximum units of an order: for larger sizes float64 barely resolves fractions of a unit
 _SECOND = 1_000_000_000  # nanoseconds
 _ROUNDING = 2.0**-50  # relative rounding error of a product of float64 numbers
 

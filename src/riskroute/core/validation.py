@@ -268,8 +268,8 @@ def if_given(check: Callable[..., Any], name: str, value: Any, *expected: Any, *
 def parameter(default: Any, check: Callable[..., Any], **limits: Any) -> Any:
     """Declare a dataclass field of a policy or router, with a check of its value.
 
-    ``check`` is a function of this module; it is called with the field's name, its value and ``limits``. None is valid
-    if it is the default. A subclass that only changes the default inherits the check.
+    ``check``, such as `real_number`, is called with the field's name, its value and ``limits``. None is valid if it is
+    the default. A subclass that only changes the default inherits the check.
 
     Examples
     --------

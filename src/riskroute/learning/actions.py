@@ -146,6 +146,9 @@ def as_batch(*actions: Action) -> ActionBatch:
 class ActionSet(ABC):
     """Interface of action sets. Scores are costs: smaller is better.
 
+    Sets that are not listed may return an estimate of `size`, an upper bound as `largest_norm`, about ``count`` actions
+    from `top`, and nearly uniform draws from `sample`.
+
     Attributes
     ----------
     dim : int
@@ -161,7 +164,7 @@ class ActionSet(ABC):
     @property
     @abstractmethod
     def size(self) -> int:
-        """Number of actions; sets that are not listed may return an estimate."""
+        """Number of actions."""
 
     @property
     def single(self) -> bool:

@@ -81,8 +81,9 @@ def least_squares(
     ridge : float
         Ridge penalty lambda: 0 in RISE, positive in RISE++.
     corrected : bool
-        Divide the squared residuals by one minus their leverage. The default is the paper's variance estimate, which is
-        biased low: it uses the residuals of a mean fitted to the same rewards.
+        Divide the squared residuals by one minus their leverage, and ignore residuals with a leverage of at least 0.99.
+        The default is the paper's variance estimate, which is biased low: it uses the residuals of a mean fitted to the
+        same rewards.
 
     Examples
     --------

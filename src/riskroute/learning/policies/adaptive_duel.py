@@ -55,10 +55,10 @@ class AdaptiveDuel:
     therefore multiplied by ``1 + 2 log N / n``. Here ``n`` is the number of the rival's rewards that would give the
     posterior its precision, and ``N`` the number of rounds that a wrong decision would last.
 
-    Late portions are long. If means lie many noise deviations apart, a few rounds of a rival determine its
+    Portions of late plans are long. If means lie many noise deviations apart, a few rounds of a rival determine its
     mean-variance, and hundreds would cost more than the rest of the run. In each portion a rival is therefore played
-    only until the posterior variance of its mean-variance has fallen to 5 % of its value; the leader is played in the
-    other rounds.
+    only until the posterior variance of its mean-variance has fallen to about 5 % of the variance before the portion;
+    the leader is played in the other rounds.
     """
 
     def __init__(self, policy: Adaptive, belief: Belief, features: Matrix, loss: float) -> None:

@@ -22,10 +22,11 @@ from riskroute.learning.state_checks import check_state_round
 class ChangeTest(Adaptive):
     """Adaptive policy that tests after every plan whether the last 1, 2, 4, 8 or 16 plans fit the earlier posterior.
 
-    Every action's mean is compared with its posterior mean by Student's t, and its variance by Fisher's F, since the
-    posterior variances are estimates too. Errors of different actions are correlated through the posterior. They are
-    therefore converted to normal scores, whose squared Mahalanobis length is compared with a chi-squared distribution.
-    After an alarm only the plans that raised it are kept, and exploration restarts.
+    The sample mean of an action is compared with its posterior mean by Student's t, and its sample variance by Fisher's
+    F, since the posterior variances are estimates too. Actions about which the posterior holds the information of fewer
+    than 100 rewards are skipped. Errors of different actions are correlated through the posterior. They are therefore
+    converted to normal scores, whose squared Mahalanobis length is compared with a chi-squared distribution. After an
+    alarm only the plans that raised it are kept, and exploration restarts.
 
     Since further changes are likely, exploration must pay off within as many rounds as have passed since the last
     restart.
