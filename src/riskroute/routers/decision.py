@@ -48,7 +48,7 @@ class Decision:
     cost_if_filled : float
         Cost if all posts and pool orders fill.
     cost_if_swept : float
-        Cost if none of them fills, and all their shares are swept on the same books.
+        Cost if no post or pool order fills, and their shares are swept on the displayed books.
     estimated_shares : int
         Units beyond the displayed depth if everything is swept; their price is extrapolated.
     """

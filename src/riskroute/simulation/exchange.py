@@ -155,7 +155,7 @@ class Exchange:
         }
 
     def apart(self) -> Exchange:
-        """Return a copy in the same state, to play another plan without changing this exchange."""
+        """Return a copy of this exchange, to play another plan without changing it."""
         other = replace(self)
         other.dark_fills = {pool: deque(times, maxlen=KEPT_FILLS) for pool, times in self.dark_fills.items()}
         return other

@@ -62,7 +62,7 @@ class PolicyResult:
 
     @property
     def steady_regret(self) -> Floats:
-        """Regret minus luck, ``(R, C)``: it has the same expectation, but not the noise of the rewards.
+        """Regret minus luck, ``(R, C)``: it has the expectation of the regret, but not the noise of the rewards.
 
         A round with noise ``e``, true mean ``mu`` and true variance ``v`` contributes ``e^2 - v - risk_tolerance e +
         2 (mu - c) e`` to luck, where ``c`` is the mean of the comparator, the best action. Luck is a control variate:

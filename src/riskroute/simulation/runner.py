@@ -298,7 +298,7 @@ class SimulationTask:
         return played
 
     def split(self) -> list[SimulationTask]:
-        """Divide into tasks of about a second each, or of one run if a run takes longer.
+        """Divide into tasks of about a second each, with 1 to 250 runs.
 
         The number of runs per task depends neither on the machine nor on the total number of runs. A task with more
         runs therefore finds the results of a smaller one in the cache, except for an incomplete last part.
@@ -438,7 +438,8 @@ def simulate(
     -------
     SimulationResult
         After Ctrl-C, all finished runs, or with a backend all finished tasks, are returned with ``interrupted`` set.
-        Without a backend the current run is finished first; a second Ctrl-C stops it too.
+        Without a backend the current run is finished first; a second Ctrl-C stops it too. `KeyboardInterrupt` is raised
+        if nothing is finished.
 
     Examples
     --------

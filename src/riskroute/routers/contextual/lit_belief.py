@@ -44,9 +44,10 @@ class _PostingFeatures(NamedTuple):
     """Features of limit orders at the best own-side price of each venue, ``(V,)`` or ``(V, _POSTING_FEATURES)``.
 
     The profit of an order, in half-spreads per share, is linear in ``fixed + fill * filled`` with a known offset:
-    ``earned`` for a filled share, a sweep now for the others. ``fill`` is the expected filled fraction if the outflow
-    until the horizon is exponential with mean ``outflow``. ``behind`` is the distance from the market's best price in
-    half-spreads. ``there`` is false for venues with an empty queue or an unknown outflow: no order can be posted there.
+    ``earned`` for a filled share, minus the cost of a sweep now for an unfilled share. ``fill`` is the expected filled
+    fraction if the outflow until the horizon is exponential with mean ``outflow``. ``behind`` is the distance from the
+    market's best price in half-spreads. ``there`` is false for venues with an empty queue or an unknown outflow: no
+    order can be posted there.
     """
 
     there: Flags

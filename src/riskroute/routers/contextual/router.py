@@ -296,7 +296,7 @@ class ContextualGreedy(Router):
         self.pending, self.tails, self.fixed, self.routed = {}, {}, {}, 0
 
     def symbol_beliefs(self, symbol: str) -> tuple[LitBelief, DarkBelief]:
-        """Return the beliefs about a symbol; those about a new symbol borrow from the others."""
+        """Return the beliefs about a symbol; a new symbol's beliefs borrow evidence from other symbols."""
         if symbol not in self.lit_beliefs:
             self.lit_beliefs[symbol] = LitBelief(self.lit_half_life, self.venues)
             self.dark_beliefs[symbol] = DarkBelief(self.dark_half_life)
