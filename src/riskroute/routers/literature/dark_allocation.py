@@ -93,7 +93,7 @@ class DarkAllocation(Router):
 
     @abstractmethod
     def allocate(self, task: DarkAllocationTask) -> tuple[Units, dict[str, dict[str, float]]]:
-        """Return units for every pool, at most ``task.units`` in total, and notes by name and pool for `learn_child`."""
+        """Return units by pool, at most ``task.units`` in total, and notes by name and pool for `learn_child`."""
 
     def learn_child(self, order: PendingDarkAllocation, pool: str, sent: int, filled: float) -> None:
         """Learn from a child of ``sent`` units."""
