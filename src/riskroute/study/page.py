@@ -553,7 +553,7 @@ def _pools_table(pools: Sequence[DarkMarketPool]) -> TextTable:
     return TextTable([*header, "fee", "price improvement"], rows)
 
 
-# heading, field, format
+# heading, field of `VenueCosts`, formatter
 _VENUES: VenueColumns = (
     ("place", "place", str),
     ("child orders", "kind", KIND_NAMES.__getitem__),
