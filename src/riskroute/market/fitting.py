@@ -52,7 +52,7 @@ class VenueFit:
     """Mean and variance of the profit by quantity, and the fitted coefficients.
 
     ``quantities``, ``means``, ``variances`` and ``counts`` have one entry per fitted quantity. ``samples`` counts the
-    buckets with a book, ``short`` the ones with a book too thin for the largest requested quantity. ``r2_mean`` and
+    buckets with a book, ``short`` the buckets with a book too thin for the largest quantity. ``r2_mean`` and
     ``r2_variance`` are the R^2 of straight lines, as in the paper: mean against Q, variance against Q squared.
     ``r2_mean_model`` and ``r2_variance_model`` are the R^2 of the fitted model. ``worst_mean`` and ``worst_variance``
     are the model's largest absolute residuals, divided by the largest absolute value.

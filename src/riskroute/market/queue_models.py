@@ -2,7 +2,7 @@
 
 Depth shows how much a queue shrinks, not which orders left it. Trades take the oldest orders; the rest of a decrease is
 cancellations, and a `QueueModel` places them ahead of our order or behind it. If trades and depth are complete, the
-true position lies between those of the models ``pessimistic`` and ``optimistic``.
+true position lies between the estimates of the models ``pessimistic`` and ``optimistic``.
 
 Trades and depth often come from different feeds, whose times are close but not equal. `match_queue_model_trades`
 assigns every trade to the snapshots that reflect it, so that no traded share is taken for a cancellation as well.
@@ -105,8 +105,8 @@ def match_queue_model_trades(
     """Assign trades to the snapshots that reflect them, price by price and earliest first.
 
     A trade explains decreases of the size displayed at its price: first those of the next snapshot and of others up to
-    ``apart`` nanoseconds later, then those of snapshots up to ``apart`` earlier, latest first. Shares without such a
-    decrease belong to the next snapshot, where others must have replaced them. No decrease is explained twice.
+    ``apart`` nanoseconds later, then those of snapshots up to ``apart`` earlier, latest first. Shares that no decrease
+    explains belong to the next snapshot, in which new shares must have replaced them. No decrease is explained twice.
     """
     order = np.lexsort((stamps, prices))
     stamps, prices, sizes = (np.ascontiguousarray(column[order]) for column in (stamps, prices, sizes))
@@ -136,8 +136,8 @@ def follow_queue_model(
     The order of ``shares`` joins at time ``begin``, behind the shares displayed at ``price`` in snapshot ``row``. It
     fills by trades at its price beyond the shares ahead, by trades at worse prices, and by orders of the other side
     that appear at its price or through it: they would have traded with it. The expected shares ahead may be
-    fractional; fills are whole shares. The outflow counts shares ahead that traded or were cancelled, and those that
-    reached us.
+    fractional; fills are whole shares. The outflow counts shares ahead that traded or were cancelled, and shares that
+    reached the order.
     """
     one_sided = 1.0 if model.name == "optimistic" else 0.0
     times, sizes, outflow = _followed(side, trades, row, begin, end, price, shares, model.power, one_sided, _MATCHED)

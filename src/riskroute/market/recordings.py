@@ -368,7 +368,7 @@ class RecordingWriter:
         return frame.with_columns(polars.col("sequence") + self._offset) if self._offset else frame
 
     def add_snapshots(self, frame: polars.DataFrame) -> None:
-        """Append snapshots in ascending time; the column ``deeper`` marks those with more levels in the source."""
+        """Append snapshots in ascending time; ``deeper`` marks snapshots with more levels in the source."""
         if frame.height:
             one = self.recording
             _check_prices(frame, one.instrument, self.source)

@@ -23,7 +23,7 @@ BLOCK = 4 << 20  # bytes per chunk
 
 @contextmanager
 def unpacked_csv_file(path: Path) -> Iterator[Any]:
-    """Open a file for reading, decompressed if its first bytes are those of gzip or zstd, whatever its name."""
+    """Open a file for reading, decompressed if it begins like a gzip or zstd file, whatever its name."""
     with path.open("rb") as file:
         start = file.peek(4)[:4]
         if start == ZSTD:

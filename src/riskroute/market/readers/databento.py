@@ -347,7 +347,7 @@ class DatabentoReader:
         return table.with_columns(polars.col(self._time).alias("stamp"))
 
     def _named(self, table: polars.DataFrame) -> polars.DataFrame:
-        """Add a symbol to every row: the stated one, the one of the instrument id, or the only requested one."""
+        """Add a symbol to every row: the stated one, the symbol of the instrument id, or the only requested symbol."""
         if self._names:
             numbers = polars.col("instrument_id").cast(polars.Int64)
             names = numbers.replace_strict(self._names, default=None, return_dtype=polars.String)

@@ -139,7 +139,7 @@ class ItchReader:
         wanted = self.options.symbols
         yield from self._reading(names, wanted or ("?",))
         missing = [symbol for symbol in wanted if symbol not in names.values()]
-        if (missing or not wanted) and len(names) < 1000:  # a larger directory is that of a whole day
+        if (missing or not wanted) and len(names) < 1000:  # a larger directory covers a whole day
             columns = list(zip(*_scan_symbols(self.source).items(), strict=True)) or [(), ()]
             self._learn(names, {"locate": columns[0], "symbol": columns[1]})
             rest = {code: name for code, name in names.items() if name in missing}

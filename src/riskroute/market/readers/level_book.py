@@ -35,7 +35,7 @@ class LevelUpdates(NamedTuple):
 
 
 class _Sides(NamedTuple):
-    """Levels of bids and asks, ``(2, room)``: keys (bid prices, negated asks), sizes; counts ``(2,)``."""
+    """Levels of bids and asks, ``(2, room)``: ascending keys (bid prices, negated asks), sizes; counts ``(2,)``."""
 
     # The best level is last: most changes happen near it, so they move little memory.
     keys: Matrix
@@ -305,7 +305,7 @@ def level_book_trades(
     """Return public trades as events, the time of the last one, and the number of late ones.
 
     ``table`` has columns sequence, stamp, venue, symbol, price, size and side. A trade up to one second late takes the
-    time of the previous one, because venues number and stamp trades on several machines; later ones are refused.
+    time of the previous one, because venues number and stamp trades on several machines; one still later is refused.
     """
     price, size = polars.col("price"), polars.col("size")
     rising = table["stamp"].cum_max().clip(lower_bound=latest)
