@@ -240,8 +240,9 @@ class Instrument:
     def session_hours(self, day: dt.date, first: dt.time | None, last: dt.time | None) -> tuple[int, int]:
         """Return local hours of a session day in UTC nanoseconds, cut to the session.
 
-        Default of ``first``: the opening; of ``last``: the close. In a session that begins on the day before, times at
-        or after the opening are on that day. A ``last`` of 00:00 is the midnight after ``first``.
+        Default of ``first``: the opening; of ``last``: the close. In a session that begins on the day before, a
+        ``first`` at or after the opening and a ``last`` after the opening are on the day before. A ``last`` of 00:00 is
+        the end of ``day``, but its beginning in such a session.
 
         >>> future = Instrument("ES", zone="UTC", hours="18:00-17:00")
         >>> begin, end = future.session_hours(dt.date(2024, 1, 9), dt.time(20), dt.time(2))

@@ -36,12 +36,12 @@ def _harmonic(n: float) -> float:
 class RegretBlocks(NamedTuple):
     """Consecutive blocks of an episode, each on a single action, as arrays ``(n,)``."""
 
-    counts: Integers  # rounds
+    counts: Integers  # rounds of each block
     reward_means: Vector
     reward_spreads: Vector  # sums of squared deviations from `reward_means`
     true_means: Vector
     true_variances: Vector
-    gaps: Vector  # mean-variance minus the best action's
+    gaps: Vector  # mean-variance of the block's action minus the best action's
 
 
 def block_regret_curves(

@@ -213,7 +213,7 @@ def _restart_gse_episode(
         environment.setting(size.horizon), seed_stream(size.seed, stream, label, 0, "policy")
     )
     rewards = environment.run(np.random.default_rng(seed_stream(size.seed, stream, label, 0, "rewards")))
-    cuts = regret_checkpoints(size.horizon, _CHECKPOINTS, "linear")  # as in the runner, so that draws are the same
+    cuts = regret_checkpoints(size.horizon, _CHECKPOINTS, "linear")  # the rounds of the runner, so that draws are equal
     restarts, windows, lengths, gaps = [], [], [], []
     while policy.remaining:
         plan, begin = policy.plan(), policy.played

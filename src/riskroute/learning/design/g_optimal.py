@@ -215,7 +215,7 @@ def _line_search(white: Floats, direction: Floats) -> float:
 
 
 _MAX_SCANS = 100
-_NEWTON_STEPS = 50  # a few usually suffice
+_NEWTON_STEPS = 50  # maximum; a few usually suffice
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from riskroute.learning.tally import Tallies
 
 @dataclass(kw_only=True)
 class Oracle(Policy):
-    """Policy against which regret is measured: plays ``(first round, action)`` pairs; rounds count from 0."""
+    """Policy against which regret is measured; ``schedule`` holds ``(first round, action)`` pairs, rounds from 0."""
 
     name: ClassVar[str] = "oracle"
     unit_free: ClassVar[bool] = True
