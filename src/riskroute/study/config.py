@@ -153,7 +153,7 @@ class BacktestConfig:
 
 @dataclass(frozen=True)
 class StudyConfig:
-    """Orders and candidate routers of a study; fields that are not listed are those of `BacktestConfig`.
+    """Orders and candidate routers of a study; `BacktestConfig` explains the fields that are not listed.
 
     - ``market``: ``paper``, ``comparable``, ``dark``, or a folder written by ``riskroute market import``.
     - ``symbols``: symbols. Default: the first of a synthetic market, all of a folder.

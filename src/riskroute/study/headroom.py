@@ -1,9 +1,9 @@
 """Headroom: the saving of the best fixed plan, of plans that see the books, and of perfect foresight.
 
-A fixed plan treats every order alike; a router can learn from the books when to depart from it. The saving from these
-departures is estimated twice. Plans fitted on the judged days themselves give an upper bound; plans that were not
-fitted to the orders they are judged by give an out-of-sample estimate. Only foresight needs future prices and hidden
-sizes.
+A fixed plan has the same pools and fractions for every order; a router can learn from the books when to depart from it.
+The saving from these departures is estimated twice. Plans fitted on the judged days themselves give an upper bound;
+plans that were not fitted to the orders they are judged by give an out-of-sample estimate. Only foresight needs future
+prices and hidden sizes.
 """
 
 from __future__ import annotations

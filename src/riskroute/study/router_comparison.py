@@ -285,7 +285,7 @@ def compare_routers(
     resting: bool = True,
     benchmark: str = "arrival",
 ) -> RouterComparison:
-    """Compare the costs of all routers with those of the benchmark rule ``bar``, on the judged orders."""
+    """Compare the costs of all routers with the costs of the benchmark rule ``bar``, on the judged orders."""
     judged = polars.col("judged")
     if tables.orders.filter(judged)["quantity"].n_unique() > 1:
         raise InputError("tables must hold orders of one size, since costs of several sizes are not comparable")

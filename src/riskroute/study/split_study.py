@@ -73,7 +73,7 @@ class SplitStudy:
     config : str or path-like, optional
         A TOML file with the keys of `study_config_template`; keys that it omits have their defaults.
     **values
-        Values that override those of the file, such as ``quantities=10, side="buy", limit=["XNAS"]``.
+        Values that override the file, such as ``quantities=10, side="buy", limit=["XNAS"]``.
 
     Examples
     --------

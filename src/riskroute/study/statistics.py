@@ -264,7 +264,7 @@ def expected_shortfall(cost: pl.Expr, percent: int = 5) -> pl.Expr:
 
 @dataclass(frozen=True)
 class PairedDifference:
-    """Mean difference over the same orders: the cost of a router minus that of ``against``, in basis points.
+    """Mean difference over the same orders: the cost of a router minus the cost of ``against``, in basis points.
 
     Negative values mean that the router is cheaper. ``low`` and ``high`` are the ends of the 95 % confidence interval;
     ``p_value`` tests the hypothesis of no difference, and is below 0.05 exactly if the interval excludes 0. A true
