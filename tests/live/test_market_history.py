@@ -251,7 +251,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "venue": ({"venue": "Q"}, "venue must be one of A, B, was 'Q'"),
     "price": ({"price": 0}, "price and quantity of a trade must be above 0, was 0"),
     "quantity": ({"quantity": -5}, "quantity of a trade must be a multiple of 1 from 0 to 100,000,000,000,000, was -5"),
-    "time": ({"at": 2**62}, "at of a trade must be a time in the past, was"),
+    "time": ({"at": 2**62}, "at of a trade must be a time since 1970 and not in the future, was"),
 }
 
 

@@ -188,7 +188,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "no price": ({"price": 0}, "price of a filled child must be above 0, was 0"),
     "fee": ({"fee": 10**18}, "fee of a child must be a multiple of 0.000000001 from"),
     "time": ({"sent_at": -1}, "times of a child must not be negative"),
-    "from the future": ({"arrived": 2**62}, "arrived must be a time in the past"),
+    "from the future": ({"arrived": 2**62}, "arrived must be a time since 1970 and not in the future"),
     "old quotes": ({"arrived": 5}, "deadline must be 0 to 3600 s after the arrival"),
 }
 

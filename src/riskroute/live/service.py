@@ -262,8 +262,7 @@ class Service:
             if engine.state.halted:
                 raise HaltedError(f"trading is halted: {engine.state.halted}")
             if not engine.ready:
-                reason = engine.failed or "venues are queried for children from before the start"
-                raise HaltedError(f"the router is not ready: {reason}")
+                raise HaltedError(f"the router is not ready: {engine.not_ready}")
             engine.accept(self._with_outflows(order, now), digest, answer, received)
         if brought:
             self.history.put(order.symbol, brought)

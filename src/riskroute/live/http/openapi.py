@@ -76,7 +76,7 @@ def openapi_json() -> bytes:
             "title": "riskroute live",
             "version": __version__,
             "description": (
-                "Prices, quantities and amounts are natural numbers, exact in both directions; requests may give them "
+                "Prices, quantities and amounts are decimal numbers, exact in both directions; requests may give them "
                 "as JSON numbers or as text. Amounts are in the quote currency, times are nanoseconds since 1970."
             ),
         },

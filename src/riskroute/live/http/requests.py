@@ -377,7 +377,7 @@ class RequestParser:
             if not (price and shares):
                 raise InputError("price and quantity of a trade must be above 0, was 0")
             if not 0 < trade.at <= latest:
-                raise InputError(f"at of a trade must be a time in the past, was {trade.at}")
+                raise InputError(f"at of a trade must be a time since 1970 and not in the future, was {trade.at}")
             made.append(MarketTrade(venue=trade.venue, side=trade.side, price=price, shares=shares, at=trade.at))
         return tuple(made)
 
@@ -421,7 +421,7 @@ class RequestParser:
         if not order.quotes:
             raise InputError("an executed order needs quotes")
         if not 0 < order.received <= now + NANO:
-            raise InputError(f"arrived must be a time in the past, was {order.received}")
+            raise InputError(f"arrived must be a time since 1970 and not in the future, was {order.received}")
         if not 0 <= order.deadline - order.received <= longest * NANO:
             raise InputError(f"deadline must be 0 to {longest:g} s after the arrival")
         age = order.received - max(quote.at for quote in order.quotes)

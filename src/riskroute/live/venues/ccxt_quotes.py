@@ -114,7 +114,7 @@ class CcxtQuotes:
         bids, asks = [self._levels(symbol, book[side]) for side in ("bids", "asks")]
         wrong = ""
         if bids and asks and bids[0][0] >= asks[0][0]:
-            wrong = f"the book is crossed, {bids[0][0] / NANO:g} bid and {asks[0][0] / NANO:g} asked"
+            wrong = f"the book is locked or crossed, {bids[0][0] / NANO:g} bid and {asks[0][0] / NANO:g} asked"
         elif theirs in self._checksums and self._checksums[theirs] != self._checksum(theirs, book):
             wrong = "the checksum of the book is wrong"
         if wrong:
