@@ -24,7 +24,7 @@ Market = Annotated[
     str, typer.Option(help="Market: paper, comparable, dark, or a folder written by `riskroute market import`.")
 ]
 Days = Annotated[
-    int | None, typer.Option(help="Number of days; default: 10 synthetic days, or all days of the folder.")
+    int | None, typer.Option(help="Number of days; default: 16 synthetic days, or all days of the folder.")
 ]
 Hours = Annotated[
     str | None,

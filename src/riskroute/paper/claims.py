@@ -70,7 +70,8 @@ def _linear_fit(summary: _Summary, field: str, stated: tuple[float, ...]) -> _Ve
     found = {name: fit[field] for name, fit in summary["venues"].items()}
     text = ", ".join(f"{name} {value:.3f}" for name, value in found.items())
     least = dict(zip(("XNAS", "XBOS", "XPSX"), stated, strict=False))
-    return f"R^2: {text}", all(found[name] >= value - 0.005 for name, value in least.items() if name in found)
+    checked = [found[name] >= value - 0.005 for name, value in least.items() if name in found]
+    return f"R^2: {text}", bool(checked) and all(checked)
 
 
 for _experiment, _field, _stated, _text in (
