@@ -58,15 +58,14 @@ def test_the_parts_of_the_headroom_add_up(dark_days: list[MarketDay], tmp_path: 
             assert one.seeing_saving_bps == pytest.approx(max(best - min(one.seeing_bps.values()), 0.0))
         assert one.fixed_bps[one.best_fixed] == pytest.approx(one.fixed_bps[one.standard] - one.fixed_saving_bps)
         assert one.foresight_bps <= min(best, *one.seeing_bps.values()) + 1e-9
-        assert one.learned_saving_bps == pytest.approx(
-            one.fixed_bps[one.best_fixed] - one.learned_bps[one.best_learned]
-        )
+        learned = {one.best_fixed: one.fixed_bps[one.best_fixed]} | one.learned_bps
+        assert one.learned_saving_bps == pytest.approx(one.fixed_bps[one.best_fixed] - learned[one.best_learned])
+        assert one.learned_saving_bps <= one.seeing_saving_bps + 1e-9  # no plan that the profile leaves out
         assert one.learned_low_bps is not None
         assert one.learned_low_bps <= one.learned_saving_bps
         assert one.learned_bps.items() <= one.seeing_bps.items()
         assert len(one.seeing_bps) == len(one.learned_bps) + 2
         if one.risk == CHEAPEST:
-            assert one.learned_saving_bps <= one.seeing_saving_bps + 1e-9
             # in every state of the book the best fixed plan was there to be chosen
             assert one.seeing_bps["fixed plan by spread and imbalance, fitted"] <= best + 1e-9
         plain = one.to_json()

@@ -62,7 +62,7 @@ class HeadroomParts:
       and of the latter that were not fitted to the orders they are judged by.
     - ``foresight_bps``: cost with perfect foresight; nothing is unforeseen.
     - ``best_fixed``, ``best_seeing``, ``best_learned``: the plans with the lowest objectives; ``best_seeing`` is the
-      best fixed plan if no plan that sees the books has a lower objective.
+      best fixed plan if no plan that sees the books has a lower objective, ``best_learned`` if the profile admits none.
     - ``fixed_saving_bps``: saving of the best fixed plan against the standard rule.
     - ``seeing_saving_bps``: saving of the best plan that sees the books against the best fixed plan: an upper bound on
       what learning saves, since these plans were fitted on the judged days.
@@ -185,7 +185,8 @@ def _parts(
     fixed_bps = {name: values[name] for name in plans}
     best_fixed = config.risk.best(fixed_bps, excess, standard)
     learned_bps = {name: values[name] for name in (*(one.label for one in seeing), _STATES_HELD_OUT)}
-    best_learned = min(learned_bps, key=lambda name: (excess[name] > 0 and config.risk.capped, learned_bps[name]))
+    admissible = [name for name in learned_bps if config.risk.admits(excess[name])]
+    best_learned = min(admissible, key=lambda name: learned_bps[name], default=best_fixed)
     seeing_bps = {**learned_bps, **{name: values[name] for name in (_LEARNED, _STATES)}}
     best_seeing = config.risk.best(seeing_bps | {best_fixed: values[best_fixed]}, excess, best_fixed)
     saving = _paired_saving(judged[best_fixed], judged[best_learned], config)
