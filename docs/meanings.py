@@ -162,11 +162,11 @@ SWEEP: Meanings = {
 VENUES: Meanings = {
     "name": ("", "The venue, or the slot if the venue has several."),
     "mean": (
-        "dollars per share, and per squared share",
+        "quote currency per quantity of 1, and per squared quantity",
         "Coefficients of the mean profit from `q` shares: of `q` and `q²`.",
     ),
     "variance": (
-        "squared dollars per share, and per squared share",
+        "squared quote currency per quantity of 1, and per squared quantity",
         "Coefficients of the variance of the profit: of `q` and `q²`.",
     ),
     "kind": ("", "Market orders, limit orders or a dark pool."),

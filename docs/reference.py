@@ -150,9 +150,9 @@ writes the file with `--out`; `load_venue_models` reads it. It may be edited or 
 FEES_HEAD = """\
 ## `fees.toml`
 
-A fee schedule, one `[[fees]]` section per venue and first day; [fees.toml](fees.toml) is an example. Pass the file as
-`--fees` to `riskroute market calibrate`, `riskroute backtest` and `riskroute study`, or as `fees` in the configuration
-of a study. `riskroute live export` writes such a file.
+A fee schedule, one `[[fees]]` section per venue, symbol and first day; [fees.toml](fees.toml) is an example. Pass the
+file as `--fees` to `riskroute market calibrate`, `riskroute backtest` and `riskroute study`, or as `fees` in the
+configuration of a study. `riskroute live export` writes such a file.
 """
 
 

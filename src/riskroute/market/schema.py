@@ -1,4 +1,4 @@
-"""Schemas of the two tables that every reader produces: book snapshots, and the events that changed the book.
+"""Schemas of the two tables that every reader produces: book snapshots, and events (order events and trades).
 
 Column names are Databento's: ``ts_event`` in UTC nanoseconds, ``venue`` as market identifier code or name,
 ``bid_px_00`` the best bid, ``bid_px_01`` the next level. Sizes are natural quantities, and prices are for a natural

@@ -145,7 +145,7 @@ class ContextBooks:
     def post_fees(self, name: str) -> Floats:
         """Return the maker fees per quantity of 1 at the venues' best prices of a side, ``(V,)``; at the mid if empty.
 
-        Limits per order are ignored.
+        Ignore minimum and maximum fees per order; `order_fee` applies them.
         """
         best = self.side(name)[0][:, 0]
         return np.asarray(fee_at(self.makers, np.where(np.isfinite(best), best, self.mid)))

@@ -594,7 +594,7 @@ def _frontier_chart(case: SplitResultCase) -> tuple[str, str]:
 
 
 def _fit_charts(case: SplitResultCase) -> tuple[tuple[str, str], ...]:
-    """Draw, for each slot, the sampled mean against the quantity and the variance against its square, with lines."""
+    """Draw, for each slot, mean against quantity and variance against squared quantity, with least-squares lines."""
     charts, counted, money = [], case.instrument.quantity, case.instrument.currency
     for slot, fit in case.fits.items():
         quantities = np.array(fit.quantities, dtype=float)
