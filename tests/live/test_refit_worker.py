@@ -33,9 +33,12 @@ def test_a_worker_that_dies_is_started_again(worker: BackgroundProcess) -> None:
     assert worker.submit(abs, -3).result(LONGEST) == 3
 
 
-def test_a_worker_that_is_killed_while_it_works_is_started_again(worker: BackgroundProcess) -> None:
-    pid = worker.submit(os.getpid).result(LONGEST)
-    working = worker.submit(time.sleep, 600)
+def test_a_worker_that_is_killed_while_it_works_is_started_again(worker: BackgroundProcess, tmp_path: Path) -> None:
+    pid, began = worker.submit(os.getpid).result(LONGEST), tmp_path / "began"
+    working = worker.submit(eval, f"(open({str(began)!r}, 'w').close(), __import__('time').sleep(600))")
+    while not began.exists():  # a call that is not under way yet goes to the next process
+        assert not working.done()
+        time.sleep(0.01)
     os.kill(pid, signal.SIGKILL)
     with pytest.raises(StateError, match="the worker process died, exit code -9"):
         working.result(LONGEST)

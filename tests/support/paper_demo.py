@@ -49,10 +49,19 @@ def main(words: Sequence[str] = ()) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=300.0, help="duration (default: %(default)s)")
     seconds = parser.parse_args(words).seconds
-    logging.getLogger("riskroute.live").setLevel(logging.CRITICAL)  # every gap and lost answer is a warning
-    with tempfile.TemporaryDirectory() as folder, loopback_only(), trading(Path(folder), *PLACES, faults=FAULTS) as one:
-        result = play(one, seconds)
-        held = [(place, server.exchange) for place, server in one.servers.items()]
+    logger = logging.getLogger("riskroute.live")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)  # every gap and lost answer is a warning
+    try:
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            loopback_only(),
+            trading(Path(folder), *PLACES, faults=FAULTS) as one,
+        ):
+            result = play(one, seconds)
+            held = [(place, server.exchange) for place, server in one.servers.items()]
+    finally:
+        logger.setLevel(level)
     print(f"\norders of clients       {result.parents:>7,}")
     print(f"orders at the exchanges {result.orders:>7,}")
     print(f"trades                  {result.trades:>7,}")

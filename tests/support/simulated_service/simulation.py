@@ -816,12 +816,16 @@ def simulate(scenario: Scenario) -> Outcome:
     """Play a scenario in a folder of its own."""
     memory = Path("/dev/shm")
     folder = Path(tempfile.mkdtemp(prefix="simulated-", dir=memory if memory.is_dir() else None))
-    for name in ("riskroute.live", "uvicorn.error", "asyncio"):
-        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+    loggers = [logging.getLogger(name) for name in ("riskroute.live", "uvicorn.error", "asyncio")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL + 1)
     before, sys.unraisablehook = sys.unraisablehook, lambda _: None  # coroutines of services that have crashed
     try:
         return Simulation(scenario, folder).run()
     finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
         shutil.rmtree(folder, ignore_errors=True)
         gc.collect()
         gc.freeze()  # whatever is left is there for good
