@@ -62,7 +62,7 @@ def plan_outcome(plan: Plan, public: PublicData, fills: PoolFills) -> float:
             sent -= got
         late += sent
     cost += float(context.displayed.costs(max(free, 0.0))) + late * horizon.sweep
-    return cost * 1e4 / (context.shares * context.mid)
+    return cost * 1e4 / (context.shares * context.value_price)
 
 
 @dataclass

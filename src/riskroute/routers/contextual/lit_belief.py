@@ -451,9 +451,8 @@ def _posting_tables(
             missed, mean, square, slope, scale = 0.0, 0.0, 0.0, 0.0, np.exp(-odds)
             for i in range(len(_NODES)):
                 miss = _WEIGHTS[i] / (1 + scale * steps[i])
-                extra = (
-                    late[k] / n + mid_sd * _NODES[i] - model[row, 0]
-                )  # cost of an unfilled share minus the cost of a filled share
+                # cost of an unfilled share minus the cost of a filled share
+                extra = late[k] / n + mid_sd * _NODES[i] - model[row, 0]
                 missed += miss
                 mean += miss * extra
                 square += miss * extra * extra

@@ -444,7 +444,7 @@ class ContextualGreedy(Router):
 
         fixed = self._fixed(context)
         costs = {name: plan_outcome(fixed_plan(name, context), public, fills) for name in fixed.names(context)}
-        sweep = float(context.displayed.costs(context.shares)) * 1e4 / (context.shares * context.mid)
+        sweep = float(context.displayed.costs(context.shares)) * 1e4 / (context.shares * context.value_price)
         ours = plan_outcome(pending.plan, public, fills)
         fixed.learn(ours, costs, sweep=sweep, kappa=self.risk.kappa)
         fixed.learn_forecast(ours - pending.forecast[0], pending.forecast[1])
